@@ -1,0 +1,1 @@
+"""Floor 0: clock, timing wheel, timer, delayed operations and purgatory, scheduler."""
