@@ -1,0 +1,97 @@
+"""From a request off the wire to its handler, and from whatever the handler raises to an answer.
+
+Rules (facts: unknown key, version out of range or an unparsable body close the connection without an answer; ApiVersions with an
+unknown version is answered in version 0):
+the handler table decides what is served; every failure of a handler is answered in the API's error form, and only where the API has
+no such form (Produce with acks=0, a request whose bytes are wrong) the connection is closed.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from network.protocol.errors import ApiError, ErrorCode, ProtocolError
+from network.request import Request
+
+from broker.api.registry import HANDLERS, ApiHandler, Call
+from broker.context import BrokerContext
+
+logger = logging.getLogger(__name__)
+
+_API_VERSIONS = 18
+
+
+class Dispatcher:
+    """Calls the handlers; `handle` is what the network layer is given."""
+
+    def __init__(self, broker: BrokerContext, handlers: dict[int, ApiHandler] | None = None) -> None:
+        self._broker = broker
+        self._handlers = HANDLERS if handlers is None else handlers
+        self._actions = broker.action_queue
+
+    def handle(self, request: Request) -> None:
+        """Answer `request`, or hand it to something that will. Never raises."""
+        header = request.header
+        handler = self._handlers.get(header.api_key)
+        if handler is None or not handler.min_version <= header.api_version <= handler.max_version:
+            if handler is None or header.api_key != _API_VERSIONS:
+                self._refuse(request, "is not served")
+                return
+            message: Any = None  # the body of a version from the future cannot be read
+        else:
+            try:
+                message = request.message
+            except ProtocolError as error:
+                self._refuse(request, f"has a body that cannot be read: {error}")
+                return
+        call: Call[Any] = Call(request, message, self._broker)
+        try:
+            response = handler.handle(call)
+            if response is not None:
+                call.respond(response)
+        except Exception as error:
+            self._answer_error(call, handler, error)
+        if len(self._actions):
+            self._actions.run()
+
+    def fail(self, call: Call[Any], error: BaseException) -> None:
+        """Answer `call` with `error`; for work that a handler finishes on another thread."""
+        self._answer_error(call, self._handlers[call.header.api_key], error)
+
+    def _answer_error(self, call: Call[Any], handler: ApiHandler, error: BaseException) -> None:
+        code, message = error_of(error)
+        if code is ErrorCode.UNKNOWN_SERVER_ERROR:
+            logger.error("%s v%d from %s failed", handler.name, call.version, call.connection.id, exc_info=error)
+        if call.answered:
+            return
+        try:
+            response = handler.error_form(call, code, message)
+        except Exception:
+            logger.exception("no error answer for %s v%d", handler.name, call.version)
+            response = None
+        if response is None:
+            call.close_connection()
+        else:
+            call.respond(response)
+
+    def _refuse(self, request: Request, reason: str) -> None:
+        header = request.header
+        logger.warning(
+            "closing %s: request key %d version %d %s",
+            request.connection.id,
+            header.api_key,
+            header.api_version,
+            reason,
+        )
+        self._broker.request_channel(request).close_connection(request)
+
+
+def error_of(error: BaseException) -> tuple[ErrorCode, str | None]:
+    """The wire code of an exception: its own, or that of the log error it is, else UNKNOWN_SERVER_ERROR without a text."""
+    if isinstance(error, ApiError):
+        return error.code, error.message
+    name = getattr(error, "error_name", None)
+    if isinstance(name, str) and name in ErrorCode.__members__:
+        return ErrorCode[name], str(error) or None
+    return ErrorCode.UNKNOWN_SERVER_ERROR, None
