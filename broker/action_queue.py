@@ -1,8 +1,8 @@
 """Purgatory checks put off until no lock is held.
 
-An append may complete operations whose callbacks take locks of other groups or partitions. Code that appends while it holds such a
-lock therefore only notes the check here; the dispatcher runs the notes after the handler has returned. An operation that appends
-from a timer thread (a delayed join) runs them itself in its expiration callback.
+An append may complete operations whose callbacks take locks of other groups or partitions. Code that appends while it
+holds such a lock therefore only notes the check here; the dispatcher runs the notes after the handler has returned.
+An operation that appends from a timer thread (a delayed join) runs them itself in its expiration callback.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a handler can reach: the parts of one running broker.
 
-`BrokerServer` fills the context in start-up order. Handlers run only after request processing is enabled, when every field is set;
-parts that are built by other packages are typed by what handlers need of them.
+`BrokerServer` fills the context in start-up order. Handlers run only after request processing is enabled, when every
+field is set; parts that are built by other packages are typed by what handlers need of them.
 """
 
 from __future__ import annotations

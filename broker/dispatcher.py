@@ -1,9 +1,9 @@
 """From a request off the wire to its handler, and from whatever the handler raises to an answer.
 
-Rules (facts: unknown key, version out of range or an unparsable body close the connection without an answer; ApiVersions with an
-unknown version is answered in version 0):
-the handler table decides what is served; every failure of a handler is answered in the API's error form, and only where the API has
-no such form (Produce with acks=0, a request whose bytes are wrong) the connection is closed.
+Rules (facts: unknown key, version out of range or an unparsable body close the connection without an answer;
+ApiVersions with an unknown version is answered in version 0): the handler table decides what is served; every failure
+of a handler is answered in the API's error form, and only where the API has no such form (Produce with acks=0, a
+request whose bytes are wrong) the connection is closed.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ class Dispatcher:
 
 
 def error_of(error: BaseException) -> tuple[ErrorCode, str | None]:
-    """The wire code of an exception: its own, or that of the log error it is, else UNKNOWN_SERVER_ERROR without a text."""
+    """The wire code of an exception: its own, or that of the log error it is, else UNKNOWN_SERVER_ERROR without a
+    text."""
     if isinstance(error, ApiError):
         return error.code, error.message
     name = getattr(error, "error_name", None)

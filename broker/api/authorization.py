@@ -1,7 +1,7 @@
 """Who may do what: the seam between handlers and an authorizer.
 
-With no authorizer configured everything is allowed, and the authorized-operations fields of answers hold every operation that the
-resource type supports.
+With no authorizer configured everything is allowed, and the authorized-operations fields of answers hold every
+operation that the resource type supports.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The table of APIs that this broker serves, and the `Call` a handler gets.
 
-A handler module declares itself with `@api(ApiKey.FETCH, versions=(0, 17))`; importing the module is what registers it. ApiVersions
-advertises exactly the rows of this table, so an API that nobody has built is never offered.
+A handler module declares itself with `@api(ApiKey.FETCH, versions=(0, 17))`; importing the module is what registers
+it. ApiVersions advertises exactly the rows of this table, so an API that nobody has built is never offered.
 
-A handler either returns its response, or returns `None`, keeps the `Call` and answers later, from any thread, with exactly one of
-`call.respond(...)`, `call.close_connection()`. Errors are raised: `ApiError`, or a log error that names a Kafka error code. The
-dispatcher turns them into the API's own error form (`error_form`).
+A handler either returns its response, or returns `None`, keeps the `Call` and answers later, from any thread, with
+exactly one of `call.respond(...)`, `call.close_connection()`. Errors are raised: `ApiError`, or a log error that
+names a Kafka error code. The dispatcher turns them into the API's own error form (`error_form`).
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ def api(
 ) -> Callable[[Callable[[Call[Any]], Any]], Callable[[Call[Any]], Any]]:
     """Register the decorated function as the handler of `key` for the inclusive range `versions`.
 
-    `error_form(call, code, message)` builds the answer for a request that failed as a whole; without it a response with only its
-    top-level error fields set is sent, or, where the API has none, the connection is closed.
+    `error_form(call, code, message)` builds the answer for a request that failed as a whole; without it a response
+    with only its top-level error fields set is sent, or, where the API has none, the connection is closed.
     """
 
     def register(handle: Callable[[Call[Any]], Any]) -> Callable[[Call[Any]], Any]:
