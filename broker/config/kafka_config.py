@@ -1,0 +1,219 @@
+"""The configuration of one broker: the properties file, overrides, dynamic values, and typed access to all of it."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from broker.config.broker_keys import BROKER_KEYS, SYNONYMS
+from broker.config.keys import ConfigError, UpdateMode, parse_value
+from broker.config.listeners import Endpoint, parse_endpoints, parse_protocol_map
+from broker.config.properties import parse_properties
+from broker.config.versions import MetadataVersion
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+
+class KafkaConfig:
+    """Typed values of every broker key.
+
+    `originals` are the static properties as given (unknown keys are kept: plug-ins may want them). Dynamic values are
+    laid over them by `use_dynamic`; the typed values are replaced as one dictionary, so readers need no lock.
+    """
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        """Parse and check. Raises `ConfigError` with the key and the reason."""
+        self.originals: dict[str, str] = dict(properties)
+        for name in self.originals:
+            key = BROKER_KEYS.get(name)
+            if key is not None and key.mode is UpdateMode.DYNAMIC_ONLY:
+                raise ConfigError(f"{name} can only be set dynamically")
+        self._values = _parse_all(self.originals)
+        self.dynamic_broker: dict[str, str] = {}
+        self.dynamic_default: dict[str, str] = {}
+        self.version = MetadataVersion(self["inter.broker.protocol.version"])
+        self.protocol_map = parse_protocol_map(self["listener.security.protocol.map"])
+        self.listeners: list[Endpoint] = parse_endpoints(
+            "listeners", self["listeners"], self.protocol_map, unique_ports=True
+        )
+        self.advertised_listeners: list[Endpoint] = self._advertised()
+        self.inter_broker_listener_name = self._inter_broker_listener()
+        self.control_plane_listener_name: str | None = self._control_plane_listener()
+        self.log_dirs: list[str] = self._log_dirs()
+        self._cross_checks()
+
+    @classmethod
+    def from_file(cls, path: str | Path | None, overrides: Mapping[str, str] | None = None) -> KafkaConfig:
+        """Read `server.properties`; `overrides` (from `--override key=value`) win over it."""
+        properties = parse_properties(Path(path).read_text(encoding="utf-8")) if path else {}
+        properties.update(overrides or {})
+        return cls(properties)
+
+    def __getitem__(self, name: str) -> Any:
+        """The typed value of `name`; `KeyError` for a name that is no broker key."""
+        return self._values[name]
+
+    def get_int(self, name: str) -> int:
+        value = self._values[name]
+        if value is None:
+            raise ConfigError(f"{name} is not set")
+        return int(value)
+
+    def get_bool(self, name: str) -> bool:
+        return bool(self._values[name])
+
+    def get_float(self, name: str) -> float:
+        return float(self._values[name])
+
+    def get_str(self, name: str) -> str:
+        value = self._values[name]
+        if value is None:
+            raise ConfigError(f"{name} is not set")
+        return str(value)
+
+    def get_optional_str(self, name: str) -> str | None:
+        value = self._values[name]
+        return None if value is None else str(value)
+
+    def synonym_ms(self, name: str) -> int | None:
+        """The value in milliseconds of a family such as `log.retention.ms`/`.minutes`/`.hours`: the first one set."""
+        for member, unit in SYNONYMS[name]:
+            value = self._values[member]
+            if value is not None:
+                return int(value) * unit
+        return None
+
+    @property
+    def broker_id(self) -> int:
+        return self.get_int("broker.id")
+
+    def set_broker_id(self, broker_id: int) -> None:
+        """Take over an id that ZooKeeper generated or `meta.properties` held."""
+        self._values = {**self._values, "broker.id": broker_id, "node.id": broker_id}
+
+    @property
+    def rack(self) -> str | None:
+        return self.get_optional_str("broker.rack")
+
+    def use_dynamic(self, broker: Mapping[str, str], default: Mapping[str, str]) -> dict[str, tuple[Any, Any]]:
+        """Lay dynamic values over the file's: `broker` wins over `default` wins over the file.
+
+        Setting one of a family of synonyms hides the whole family of the lower levels. Returns what changed, as
+        name to (old, new). Raises `ConfigError` and changes nothing if a value is invalid.
+        """
+        merged = dict(self.originals)
+        for level in (default, broker):
+            for name in level:
+                for family in SYNONYMS.values():
+                    names = [member for member, _ in family]
+                    if name in names:
+                        for member in names:
+                            if member not in level:
+                                merged.pop(member, None)
+            merged.update(level)
+        values = _parse_all(merged)
+        values["broker.id"] = self._values["broker.id"]
+        values["node.id"] = self._values["node.id"]
+        changed = {name: (self._values[name], value) for name, value in values.items() if self._values[name] != value}
+        self.dynamic_broker, self.dynamic_default = dict(broker), dict(default)
+        self._values = values
+        return changed
+
+    def advertised_endpoints(self, bound_ports: Mapping[str, int]) -> list[Endpoint]:
+        """What clients are told: port 0 is the bound port, an empty host is this machine's name."""
+        advertised = []
+        for endpoint in self.advertised_listeners:
+            port = endpoint.port or bound_ports[endpoint.listener_name]
+            advertised.append(endpoint.with_address(endpoint.host or socket.getfqdn(), port))
+        return advertised
+
+    def _advertised(self) -> list[Endpoint]:
+        text = self["advertised.listeners"]
+        if text is None:
+            return list(self.listeners)
+        endpoints = parse_endpoints("advertised.listeners", text, self.protocol_map, unique_ports=False)
+        known = {endpoint.listener_name for endpoint in self.listeners}
+        for endpoint in endpoints:
+            if endpoint.host == "0.0.0.0":
+                raise ConfigError("advertised.listeners cannot use the nonroutable meta-address 0.0.0.0")
+            if endpoint.listener_name not in known:
+                raise ConfigError(f"advertised.listeners names {endpoint.listener_name}, which is not in listeners")
+        return endpoints
+
+    def _inter_broker_listener(self) -> str:
+        name = self.get_optional_str("inter.broker.listener.name")
+        protocol_given = "security.inter.broker.protocol" in self.originals
+        if name is not None and protocol_given:
+            raise ConfigError("Only one of inter.broker.listener.name and security.inter.broker.protocol should be set")
+        listener = name.upper() if name is not None else self.get_str("security.inter.broker.protocol")
+        if listener not in {endpoint.listener_name for endpoint in self.advertised_listeners}:
+            raise ConfigError(f"inter.broker.listener.name {listener} must be one of the advertised listeners")
+        return listener
+
+    def _control_plane_listener(self) -> str | None:
+        name = self.get_optional_str("control.plane.listener.name")
+        if name is None:
+            return None
+        listener = name.upper()
+        if listener not in {endpoint.listener_name for endpoint in self.advertised_listeners}:
+            raise ConfigError(f"control.plane.listener.name {listener} must be one of the advertised listeners")
+        if listener == self.inter_broker_listener_name:
+            raise ConfigError("control.plane.listener.name must differ from the inter-broker listener")
+        return listener
+
+    def _log_dirs(self) -> list[str]:
+        text = self["log.dirs"] if self["log.dirs"] is not None else self["log.dir"]
+        directories = [item.strip() for item in text.split(",") if item.strip()]
+        if not directories:
+            raise ConfigError("At least one log directory must be defined via log.dirs or log.dir")
+        if len(set(directories)) != len(directories):
+            raise ConfigError(f"log.dirs names a directory twice: {text}")
+        return directories
+
+    def _cross_checks(self) -> None:
+        def require(condition: bool, text: str) -> None:
+            if not condition:
+                raise ConfigError(text)
+
+        require(bool(self["zookeeper.connect"]), "Missing required configuration `zookeeper.connect`")
+        require(not self["process.roles"], "process.roles must be empty: only ZooKeeper mode is supported")
+        require(bool(self.listeners), "At least one listener must be set")
+        wait = self.get_int("replica.fetch.wait.max.ms")
+        require(
+            wait <= self.get_int("replica.socket.timeout.ms"),
+            "replica.socket.timeout.ms should always be at least replica.fetch.wait.max.ms",
+        )
+        require(
+            wait <= self.get_int("replica.lag.time.max.ms"),
+            "replica.fetch.wait.max.ms should always be less than or equal to replica.lag.time.max.ms",
+        )
+        queued = self.get_int("queued.max.request.bytes")
+        require(
+            queued <= 0 or queued >= self.get_int("socket.request.max.bytes"),
+            "queued.max.request.bytes must be larger or equal to socket.request.max.bytes",
+        )
+        idle = self.get_int("connections.max.idle.ms")
+        require(
+            idle < 0 or self.get_int("connection.failed.authentication.delay.ms") < idle,
+            "connections.max.idle.ms must be larger than connection.failed.authentication.delay.ms",
+        )
+        require(
+            not self.get_bool("broker.id.generation.enable")
+            or self.broker_id <= self.get_int("reserved.broker.max.id"),
+            "broker.id must not be above reserved.broker.max.id while broker.id.generation.enable is true",
+        )
+        require(
+            self.broker_id >= 0 or self.get_bool("broker.id.generation.enable"),
+            "broker.id must be set when broker.id.generation.enable is false",
+        )
+
+
+def _parse_all(properties: Mapping[str, str]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, key in BROKER_KEYS.items():
+        values[name] = parse_value(key, properties.get(name, key.default))
+    if "broker.id" not in properties and "node.id" in properties:
+        values["broker.id"] = values["node.id"]
+    return values
