@@ -1,0 +1,1 @@
+"""One module an API (request, response and their structs) or a stored payload."""

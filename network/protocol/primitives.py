@@ -1,0 +1,232 @@
+"""Varints and the other pieces that compiled codecs call when the fast path does not apply.
+
+Unsigned varints (compact lengths, tags) are little-endian base 128 and at most 5 bytes; signed ones (inside records)
+are zigzag encoded, 32 or 64 bits. All readers take `(buffer, position)` and return the value and the position after it.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final
+
+from network.protocol.errors import ProtocolError
+from network.protocol.fields import Buffer
+
+MAX_STRING: Final = 32767
+"""Bytes in the longest string that the protocol allows, in every version."""
+
+_UNSIGNED: Final = [bytes([value]) for value in range(128)] + [
+    bytes([value & 0x7F | 0x80, value >> 7]) for value in range(128, 16384)
+]
+
+
+def encode_unsigned_varint(value: int) -> bytes:
+    """1 to 5 bytes; raises ProtocolError outside 0..2^32-1."""
+    if 0 <= value < 16384:
+        return _UNSIGNED[value]
+    if not 0 <= value <= 0xFFFFFFFF:
+        raise ProtocolError(f"{value} is no unsigned varint")
+    out = bytearray()
+    while value > 127:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def decode_unsigned_varint(data: Buffer, position: int) -> tuple[int, int]:
+    """Raises ProtocolError when it ends too early or does not fit 32 bits."""
+    try:
+        byte = data[position]
+        if byte < 128:
+            return byte, position + 1
+        return finish_varint(data, position + 1, byte)
+    except IndexError:
+        raise ProtocolError("a varint ends too early") from None
+
+
+def finish_varint(data: Buffer, position: int, first: int) -> tuple[int, int]:
+    """The rest of an unsigned varint whose first byte (128 or more) has been read."""
+    value = first & 0x7F
+    shift = 7
+    while True:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 128:
+            break
+        shift += 7
+        if shift > 28:
+            raise ProtocolError("a varint is longer than 5 bytes")
+    if value > 0xFFFFFFFF:
+        raise ProtocolError("a varint is larger than 32 bits")
+    return value, position
+
+
+def encode_varint(value: int) -> bytes:
+    """Zigzag, 64 bits: the varint and varlong of record batches."""
+    if not -(1 << 63) <= value < 1 << 63:
+        raise ProtocolError(f"{value} is no varlong")
+    number = (value << 1) ^ (value >> 63)
+    out = bytearray()
+    while number > 127:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def decode_varint(data: Buffer, position: int) -> tuple[int, int]:
+    """Zigzag, up to 10 bytes; raises ProtocolError when it ends too early or does not fit 64 bits."""
+    number = shift = 0
+    try:
+        while True:
+            byte = data[position]
+            position += 1
+            number |= (byte & 0x7F) << shift
+            if byte < 128:
+                break
+            shift += 7
+            if shift > 63:
+                raise ProtocolError("a varlong is longer than 10 bytes")
+    except IndexError:
+        raise ProtocolError("a varlong ends too early") from None
+    if number >> 64:
+        raise ProtocolError("a varlong is larger than 64 bits")
+    return (number >> 1) ^ -(number & 1), position
+
+
+def as_buffer(records: Any) -> memoryview:
+    """A records field as one memoryview: as it is when it is a buffer, else read and joined; null is empty."""
+    if isinstance(records, memoryview):
+        return records
+    if records is None:
+        return memoryview(b"")
+    if isinstance(records, bytes | bytearray):
+        return memoryview(records)
+    if isinstance(records, list | tuple):
+        return memoryview(b"".join(as_buffer(piece) for piece in records))
+    return memoryview(records.read())
+
+
+def records_size(records: Any) -> int:
+    """Bytes that a records value will have on the wire."""
+    if isinstance(records, bytes | bytearray):
+        return len(records)
+    if isinstance(records, memoryview):
+        return records.nbytes
+    if isinstance(records, list | tuple):
+        return sum(map(records_size, records))
+    size: int = records.size
+    return size
+
+
+# What compiled decoders call off their fast path.
+
+
+def compact_length(data: Buffer, position: int, first: int, field: str) -> tuple[int, int]:
+    """Length + 1 of something that may not be null, of which `first` was read: refuses null, reads the rest."""
+    if first == 0:
+        raise ProtocolError(f"{field} is null")
+    return finish_varint(data, position, first)
+
+
+def too_long(field: str, length: int, left: int) -> ProtocolError:
+    return ProtocolError(f"{field} has a length of {length}, of which only {max(left, 0)} bytes are there")
+
+
+def bad_length(field: str, length: int) -> ProtocolError:
+    if length == -1:
+        return ProtocolError(f"{field} is null")
+    return ProtocolError(f"{field} has the length {length}")
+
+
+def decode_unknown_tags(data: Buffer, position: int, count: int, end: int) -> tuple[dict[int, bytes] | None, int]:
+    """A tagged-field section of which the first byte of the count was read, when no tag is known."""
+    if count > 127:
+        count, position = finish_varint(data, position, count)
+    if count == 0:
+        return None, position
+    tags: dict[int, bytes] = {}
+    for _ in range(count):
+        tag, position, stop = tag_header(data, position, end)
+        tags[tag] = bytes(data[position:stop])
+        position = stop
+    return tags, position
+
+
+def tag_header(data: Buffer, position: int, end: int) -> tuple[int, int, int]:
+    """Tag, where its content starts, where it ends."""
+    tag = data[position]
+    position += 1
+    if tag > 127:
+        tag, position = finish_varint(data, position, tag)
+    size = data[position]
+    position += 1
+    if size > 127:
+        size, position = finish_varint(data, position, size)
+    stop = position + size
+    if stop > end:
+        raise too_long(f"tagged field {tag}", size, end - position)
+    return tag, position, stop
+
+
+_INT_READERS: Final = {
+    letter: [struct.Struct(f">{count}{letter}").unpack_from for count in range(33)] for letter in "bhHiIqd?"
+}
+_INT_WRITERS: Final = {
+    letter: [struct.Struct(f">{count}{letter}").pack for count in range(33)] for letter in "bhHiIqd?"
+}
+
+
+def decode_numbers(data: Buffer, position: int, count: int, letter: str) -> list[Any]:
+    """`count` numbers of one struct format; the caller has checked that they are there."""
+    if count < 33:
+        return list(_INT_READERS[letter][count](data, position))
+    return list(struct.unpack_from(f">{count}{letter}", data, position))
+
+
+def encode_numbers(values: list[Any], letter: str) -> bytes:
+    count = len(values)
+    if count < 33:
+        return _INT_WRITERS[letter][count](*values)
+    return struct.pack(f">{count}{letter}", *values)
+
+
+# What compiled encoders call off their fast path.
+
+
+def long_string(length: int) -> bytes:
+    """The compact length prefix of a string, given as its length + 1."""
+    if length > MAX_STRING + 1:
+        raise ProtocolError(f"a string of {length - 1} bytes is too long")
+    return encode_unsigned_varint(length)
+
+
+def encode_tags(known: list[tuple[int, bytes]], unknown: dict[int, bytes] | None) -> bytes:
+    """A tagged-field section in order of tag; raises ProtocolError when a kept tag is one that is known."""
+    if unknown:
+        tags = dict(known)
+        for tag, content in unknown.items():
+            if tag in tags:
+                raise ProtocolError(f"tag {tag} is both known and unknown")
+            tags[tag] = bytes(content)
+        known = sorted(tags.items())
+    out = [encode_unsigned_varint(len(known))]
+    for tag, content in known:
+        out += (encode_unsigned_varint(tag), encode_unsigned_varint(len(content)), content)
+    return b"".join(out)
+
+
+def no_such_field(message: str, version: int, field: str, value: Any) -> ProtocolError:
+    return ProtocolError(f"{message} v{version} has no {field}, which is set to {value!r}")
+
+
+def may_not_be_null(message: str, version: int, field: str) -> ProtocolError:
+    return ProtocolError(f"{message} v{version}: {field} may not be null")
+
+
+def check_uuid(value: bytes) -> bytes:
+    if len(value) != 16:
+        raise ProtocolError(f"a uuid has 16 bytes, not {len(value)}")
+    return value
