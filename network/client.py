@@ -1,0 +1,329 @@
+"""One connection to a broker, for brokers and tools: a blocking one and one for asyncio.
+
+Both send requests in the order of the calls and take responses in the same order, since a broker answers a connection
+strictly in order. Neither retries: a failure closes the connection and raises `ConnectionFailed`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from network.protocol.errors import ProtocolError
+from network.protocol.header import RequestHeader, decode_response, encode_request_parts
+
+if TYPE_CHECKING:
+    from timer.clock import Clock
+
+    from network.protocol.message import Request, Response
+
+MAX_RESPONSE_BYTES = 256 << 20
+_MAX_CORRELATION_ID = 2147483647
+_IOV_MAX = 64
+
+SocketWrapper = Callable[[socket.socket, str], socket.socket]
+
+
+class ConnectionFailed(OSError):
+    """The connection could not be made, was lost, or was closed by `close`."""
+
+
+class RequestTimedOut(ConnectionFailed):
+    """No answer came in time; the connection is closed, because a late answer would be taken for the next one."""
+
+
+class CorrelationIds:
+    """Counts from 0. May be shared by successive connections of one channel: a reconnect goes on counting."""
+
+    def __init__(self) -> None:
+        self._next = 0
+
+    def take(self) -> int:
+        value = self._next
+        self._next = 0 if value == _MAX_CORRELATION_ID else value + 1
+        return value
+
+
+class Connection:
+    """A blocking connection; it connects at once.
+
+    One thread at a time may send and one may receive. `close` may be called from any thread and wakes a call that
+    blocks, which then raises `ConnectionFailed`. Times are milliseconds. `wrap` is the seam for TLS and SASL: it gets
+    the connected socket and the host, and returns the socket to use.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        client_id: str,
+        clock: Clock,
+        connect_timeout_ms: int = 10_000,
+        socket_timeout_ms: int = 30_000,
+        *,
+        correlation_ids: CorrelationIds | None = None,
+        wrap: SocketWrapper | None = None,
+        receive_buffer_bytes: int = -1,
+    ) -> None:
+        self.host = host
+        self.port = port
+        self.client_id = client_id
+        self._clock = clock
+        self._socket_timeout_ms = socket_timeout_ms
+        self._ids = correlation_ids or CorrelationIds()
+        self._in_flight: deque[RequestHeader] = deque()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._head = memoryview(bytearray(4))
+        try:
+            self._socket = _connect(host, port, connect_timeout_ms, receive_buffer_bytes)
+            if wrap is not None:
+                self._socket = wrap(self._socket, host)
+        except OSError as error:
+            raise ConnectionFailed(f"cannot connect to {host}:{port}: {error}") from error
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @property
+    def in_flight(self) -> int:
+        """Requests sent and not yet answered."""
+        return len(self._in_flight)
+
+    def send_request(self, message: Request, version: int, *, answered: bool = True) -> int:
+        """Send and return the correlation id. `answered` is False for a request without response (acks=0)."""
+        header = RequestHeader(message.API_KEY, version, self._ids.take(), self.client_id)
+        parts: list[Any] = list(encode_request_parts(header, message))
+        if answered:
+            self._in_flight.append(header)
+        deadline = self._clock.monotonic_ms() + self._socket_timeout_ms
+        try:
+            self._send_all(parts, deadline)
+        except OSError as error:
+            self._fail(error)
+        return header.correlation_id
+
+    def receive_response(self, timeout_ms: int | None = None) -> Response:
+        """The answer to the oldest request in flight. Raises `ConnectionFailed`, `ProtocolError` for bad bytes."""
+        if not self._in_flight:
+            raise ValueError("no request is in flight")
+        limit = self._socket_timeout_ms if timeout_ms is None else timeout_ms
+        deadline = self._clock.monotonic_ms() + limit
+        try:
+            self._receive_into(self._head, deadline)
+            size = int.from_bytes(self._head, "big", signed=True)
+            if not 4 <= size <= MAX_RESPONSE_BYTES:
+                raise ProtocolError(f"{self.host}:{self.port} announced a response of {size} bytes")
+            frame = memoryview(bytearray(size))
+            self._receive_into(frame, deadline)
+            return decode_response(self._in_flight.popleft(), frame)
+        except OSError as error:
+            self._fail(error)
+        except BaseException:
+            self.close()
+            raise
+
+    def call(self, message: Request, version: int, timeout_ms: int | None = None) -> Any:
+        """Send one request and return its answer; no other request may be in flight."""
+        if self._in_flight:
+            raise ValueError("other requests are in flight")
+        self.send_request(message, version)
+        return self.receive_response(timeout_ms)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        # Shutting down, unlike closing, wakes a thread that is blocked in a call of this socket.
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _fail(self, error: OSError) -> NoReturn:
+        was_closed = self._closed
+        self.close()
+        where = f"{self.host}:{self.port}"
+        if isinstance(error, TimeoutError):
+            raise RequestTimedOut(f"{where} did not answer in time") from error
+        raise ConnectionFailed(f"connection to {where} was closed" if was_closed else f"{where}: {error}") from error
+
+    def _wait_limit(self, deadline_ms: int) -> None:
+        left = deadline_ms - self._clock.monotonic_ms()
+        if left <= 0:
+            raise TimeoutError("timed out")
+        self._socket.settimeout(left / 1000)
+
+    def _send_all(self, parts: list[Any], deadline_ms: int) -> None:
+        while parts:
+            self._wait_limit(deadline_ms)
+            sent = self._socket.send(parts[0]) if len(parts) == 1 else self._socket.sendmsg(parts[:_IOV_MAX])
+            while parts and sent >= len(parts[0]):
+                sent -= len(parts.pop(0))
+            if sent:
+                parts[0] = memoryview(parts[0])[sent:]
+
+    def _receive_into(self, buffer: memoryview, deadline_ms: int) -> None:
+        filled = 0
+        while filled < len(buffer):
+            self._wait_limit(deadline_ms)
+            count = self._socket.recv_into(buffer[filled:])
+            if count == 0:
+                raise ConnectionResetError("closed by the peer")
+            filled += count
+
+
+def _connect(host: str, port: int, timeout_ms: int, receive_buffer_bytes: int) -> socket.socket:
+    """Connect to the first address of `host` that answers."""
+    last: OSError | None = None
+    for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.settimeout(timeout_ms / 1000)
+            if receive_buffer_bytes != -1:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
+            sock.connect(address)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            return sock
+        except OSError as error:
+            sock.close()
+            last = error
+    raise last or OSError("no address")
+
+
+class AsyncConnection:
+    """A connection for asyncio. Any number of calls may be in flight; each gets its own answer.
+
+    Make it with `await AsyncConnection.open(...)`.
+    """
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        host: str,
+        port: int,
+        client_id: str,
+        socket_timeout_ms: int,
+        correlation_ids: CorrelationIds | None,
+    ) -> None:
+        self.host = host
+        self.port = port
+        self.client_id = client_id
+        self._reader = reader
+        self._writer = writer
+        self._socket_timeout_ms = socket_timeout_ms
+        self._ids = correlation_ids or CorrelationIds()
+        self._in_flight: deque[tuple[RequestHeader, asyncio.Future[Any]]] = deque()
+        self._failure: BaseException | None = None
+        self._receiver = asyncio.ensure_future(self._receive())
+
+    @classmethod
+    async def open(
+        cls,
+        host: str,
+        port: int,
+        client_id: str,
+        connect_timeout_ms: int = 10_000,
+        socket_timeout_ms: int = 30_000,
+        *,
+        correlation_ids: CorrelationIds | None = None,
+        ssl: Any = None,
+    ) -> AsyncConnection:
+        """Connect. Raises `ConnectionFailed`."""
+        try:
+            async with asyncio.timeout(connect_timeout_ms / 1000):
+                reader, writer = await asyncio.open_connection(host, port, ssl=ssl, limit=1 << 20)
+        except OSError as error:  # TimeoutError is one
+            raise ConnectionFailed(f"cannot connect to {host}:{port}: {error}") from error
+        return cls(reader, writer, host, port, client_id, socket_timeout_ms, correlation_ids)
+
+    @property
+    def closed(self) -> bool:
+        return self._failure is not None
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._in_flight)
+
+    def send_request(self, message: Request, version: int) -> asyncio.Future[Any]:
+        """Queue a request for sending; the future has its answer. Raises `ConnectionFailed` when closed."""
+        if self._failure is not None:
+            raise ConnectionFailed(f"connection to {self.host}:{self.port} is closed") from self._failure
+        header = RequestHeader(message.API_KEY, version, self._ids.take(), self.client_id)
+        parts = encode_request_parts(header, message)
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._in_flight.append((header, answer))
+        self._writer.writelines(parts)  # type: ignore[arg-type]
+        return answer
+
+    async def call(self, message: Request, version: int, timeout_ms: int | None = None) -> Any:
+        """Send one request and return its answer. Raises `ConnectionFailed`; a time-out closes the connection."""
+        limit = self._socket_timeout_ms if timeout_ms is None else timeout_ms
+        answer = self.send_request(message, version)
+        try:
+            async with asyncio.timeout(limit / 1000):
+                await self._writer.drain()
+                return await answer
+        except TimeoutError as error:
+            timed_out = RequestTimedOut(f"{self.host}:{self.port} did not answer in time")
+            self._end(timed_out)
+            raise timed_out from error
+        except ConnectionFailed:
+            raise
+        except OSError as error:
+            self._end(error)
+            raise ConnectionFailed(f"{self.host}:{self.port}: {error}") from error
+
+    async def close(self) -> None:
+        self._end(ConnectionFailed(f"connection to {self.host}:{self.port} was closed"))
+        with contextlib.suppress(Exception):
+            await self._writer.wait_closed()
+
+    async def _receive(self) -> None:
+        try:
+            while True:
+                head = await self._reader.readexactly(4)
+                size = int.from_bytes(head, "big", signed=True)
+                if not 4 <= size <= MAX_RESPONSE_BYTES or not self._in_flight:
+                    raise ProtocolError(f"{self.host}:{self.port} sent {size} bytes that nobody asked for")
+                frame = memoryview(await self._reader.readexactly(size))
+                header, answer = self._in_flight.popleft()
+                try:
+                    response = decode_response(header, frame)
+                except ProtocolError as error:
+                    if not answer.done():
+                        answer.set_exception(error)
+                    raise
+                if not answer.done():
+                    answer.set_result(response)
+        except asyncio.CancelledError:
+            raise
+        except (OSError, EOFError, ProtocolError) as error:
+            self._end(error)
+
+    def _end(self, cause: BaseException) -> None:
+        if self._failure is not None:
+            return
+        self._failure = cause
+        self._receiver.cancel()
+        self._writer.close()
+        failed = cause if isinstance(cause, ConnectionFailed) else None
+        while self._in_flight:
+            _, answer = self._in_flight.popleft()
+            if not answer.done():
+                answer.set_exception(failed or ConnectionFailed(f"{self.host}:{self.port}: {cause}"))
+                answer.exception()  # retrieved: nobody may be waiting for it

@@ -1,0 +1,78 @@
+"""The state of one accepted connection, owned by its processor's thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from network.mute import NOT_MUTED
+from network.outbox import Outbox
+
+if TYPE_CHECKING:
+    from network.authenticator import Authenticator
+    from network.file_range import FileRange
+    from network.request import ConnectionInfo, Request
+    from network.transport import Transport
+
+
+class ServerConnection:
+    """Buffers, mute state and pending output of a connection. Only its processor touches it."""
+
+    __slots__ = (
+        "address",
+        "ahead",
+        "ahead_at",
+        "authenticator",
+        "body",
+        "body_pooled",
+        "closed",
+        "closing",
+        "fd",
+        "filled",
+        "in_service",
+        "info",
+        "last_active_ns",
+        "mute_state",
+        "outbox",
+        "reading",
+        "recv_into",
+        "request",
+        "rest",
+        "throttle",
+        "transport",
+        "unsent",
+        "wants_memory",
+        "warming",
+        "writing",
+    )
+
+    def __init__(self, info: ConnectionInfo, transport: Transport, address: str, now_ns: int) -> None:
+        self.info = info
+        self.transport = transport
+        self.recv_into: Callable[[memoryview], int] = transport.recv_into
+        self.fd = transport.fileno()
+        self.address = address
+        self.authenticator: Authenticator | None = None
+        self.mute_state = NOT_MUTED
+        self.last_active_ns = now_ns
+        # Input: bytes that came together with an earlier request, fewer than four bytes of a size, or a part of a body.
+        self.ahead: memoryview | None = None
+        self.ahead_at = 0
+        self.rest = b""
+        self.body: memoryview | None = None
+        self.body_pooled = 0
+        self.filled = 0
+        self.wants_memory = False
+        # Output.
+        self.outbox = Outbox()
+        self.unsent: list[Request] = []  # answered, not yet written in full
+        self.warming: FileRange | None = None
+        # Service.
+        self.request: Request | None = None  # handed over, not yet answered
+        self.in_service = False  # the processor's serving loop is at work on this connection
+        self.throttle: asyncio.TimerHandle | None = None
+        self.reading = False
+        self.writing = False
+        self.closing = False  # close as soon as the outbox is empty
+        self.closed = False
