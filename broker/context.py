@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any
 from broker.action_queue import ActionQueue
 
 if TYPE_CHECKING:
-    from network.request import Request
-    from network.request_channel import RequestChannel
-    from timer.clock import Clock
-
     from broker.api.authorization import Authorizer
     from broker.config.kafka_config import KafkaConfig
     from broker.metadata_cache import MetadataCache
     from broker.metrics import MetricsRegistry
     from broker.replication.replica_manager import ReplicaManager
+    from network.request import Request
+    from network.request_channel import RequestChannel
+    from timer.clock import Clock
 
 
 class BrokerContext:

@@ -11,11 +11,10 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from network.request import Request
-
 from broker.api.registry import HANDLERS, ApiHandler, Call
 from broker.context import BrokerContext
 from network.protocol.errors import ApiError, ErrorCode, ProtocolError
+from network.request import Request
 
 logger = logging.getLogger(__name__)
 

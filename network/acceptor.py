@@ -16,11 +16,10 @@ from network.connection_quotas import ConnectionQuotas, ConnectionRateExceeded, 
 from network.wake_up import WakeUp
 
 if TYPE_CHECKING:
-    from timer.clock import Clock
-    from timer.metrics import Meter
-
     from network.processor import Processor
     from network.server_config import ListenerConfig
+    from timer.clock import Clock
+    from timer.metrics import Meter
 
 logger = logging.getLogger(__name__)
 
@@ -132,7 +131,8 @@ class Acceptor:
     def _poll_timeout(self) -> float:
         if not self._delayed:
             return _POLL_S
-        return min(_POLL_S, max(0.0, (self._delayed[0][0] - self._clock.monotonic_ms()) / 1000))
+        left_ms: int = self._delayed[0][0] - self._clock.monotonic_ms()
+        return min(_POLL_S, max(0.0, left_ms / 1000))
 
     def _accept_some(self) -> bool:
         """Accept what waits, within a bound; False when the system refuses to give more sockets."""

@@ -18,9 +18,8 @@ from network.protocol.errors import ProtocolError
 from network.protocol.header import RequestHeader, decode_response, encode_request_parts
 
 if TYPE_CHECKING:
-    from timer.clock import Clock
-
     from network.protocol.message import Request, Response
+    from timer.clock import Clock
 
 MAX_RESPONSE_BYTES = 256 << 20
 _MAX_CORRELATION_ID = 2147483647

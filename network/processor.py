@@ -38,10 +38,9 @@ from network.timed_selector import TimedSelector
 from network.wake_up import WakeUp
 
 if TYPE_CHECKING:
-    from timer.clock import Clock
-
     from network.connection_quotas import ConnectionQuotas
     from network.memory_pool import MemoryPool
+    from timer.clock import Clock
 
 logger = logging.getLogger(__name__)
 

@@ -13,9 +13,8 @@ from network.file_range import release_message
 from network.protocol.header import RequestHeader, encode_response_parts
 
 if TYPE_CHECKING:
-    from timer.clock import Clock
-
     from network.request import Request
+    from timer.clock import Clock
 
 logger = logging.getLogger(__name__)
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from timer.metrics import Histogram, Meter, Metrics
-
     from network.request import Request
+    from timer.metrics import Histogram, Meter, Metrics
 
 GROUP = "kafka.network"
 TYPE = "RequestMetrics"

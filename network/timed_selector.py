@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 _WINDOW_NS = 1_000_000_000
 
 
-class TimedSelector(selectors.DefaultSelector):  # type: ignore[misc,valid-type]
+class TimedSelector(selectors.DefaultSelector):
     """Measures the waits of an event loop."""
 
     def __init__(self, clock: Clock) -> None:
@@ -25,10 +25,10 @@ class TimedSelector(selectors.DefaultSelector):  # type: ignore[misc,valid-type]
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is not None and timeout <= 0:
-            return super().select(timeout)  # type: ignore[no-any-return]
+            return super().select(timeout)
         began = self._waiting_since = self._now()
         try:
-            return super().select(timeout)  # type: ignore[no-any-return]
+            return super().select(timeout)
         finally:
             self._waiting_since = 0
             self._waited_ns += self._now() - began

@@ -18,10 +18,9 @@ from network.protocol.api import API, ApiKey
 from network.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from network.request import ConnectionInfo, Request
-
     from broker.context import BrokerContext
     from network.protocol.header import RequestHeader
+    from network.request import ConnectionInfo, Request
 
 RequestT = TypeVar("RequestT")
 
