@@ -1,0 +1,1 @@
+"""ZooKeeper access: one session, Kafka's znode paths and payloads, and typed operations over them."""

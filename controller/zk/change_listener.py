@@ -1,0 +1,121 @@
+"""Listening to sequential change notifications: configs, ACLs, delegation tokens.
+
+Each notification is applied once and in order of its number. Notifications older than 15 minutes are removed by
+whoever runs next; a broker that was away longer reads everything when it starts anyway.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from controller.zk.access import ZnodeAccess
+from controller.zk.ops import Delete
+from controller.zk.paths import sequence_of
+from controller.zk.session import ChildHandler, SessionExpiredError, SessionHandler
+
+if TYPE_CHECKING:
+    from timer.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+CHANGE_EXPIRATION_MS = 15 * 60 * 1000
+
+
+class ChangeListener:
+    """Calls `process(data)` for each new notification below `path`, on a thread of its own.
+
+    A run is enqueued by the watch and by a new session, and only if none is waiting already. `step()` is one turn of
+    the thread, for those who drive it themselves.
+    """
+
+    def __init__(
+        self, client: ZnodeAccess, path: str, prefix: str, process: Callable[[bytes], None], clock: Clock
+    ) -> None:
+        self._client = client
+        self._path = path
+        self._prefix = prefix
+        self._process = process
+        self._clock = clock
+        self._last_applied = -1
+        self._wanted = False
+        self._closed = False
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def start(self, *, own_thread: bool = True) -> None:
+        """Register the handlers and apply all notifications that are there."""
+        name = f"change-listener{self._path}"
+        self._client.session.register_child_handler(ChildHandler(self._path, self._enqueue))
+        self._client.session.register_session_handler(SessionHandler(name, after_new_session=self._enqueue))
+        self.run()
+        if own_thread:
+            self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        self._client.session.unregister_session_handler(f"change-listener{self._path}")
+        self._client.session.unregister_child_handler(self._path)
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def step(self) -> bool:
+        """Run once if a run is waiting; returns whether it did."""
+        with self._changed:
+            wanted, self._wanted = self._wanted, False
+        if wanted and not self._closed:
+            self._guarded_run()
+        return wanted
+
+    def run(self) -> None:
+        """List, apply what is new, remove what is old."""
+        numbered = [(sequence_of(name, self._prefix), name) for name in self._client.children(self._path)]
+        names = sorted((number, name) for number, name in numbered if number is not None)
+        found = self._client.read_all([f"{self._path}/{name}" for _, name in names])
+        outdated: list[Delete] = []
+        now = self._clock.wall_ms()
+        for (number, name), item in zip(names, found, strict=True):
+            if item is None or item[0] is None:
+                continue
+            data, stat = item
+            if number > self._last_applied:
+                self._apply(name, data or b"")
+                self._last_applied = number
+            if now - stat.ctime > CHANGE_EXPIRATION_MS:
+                outdated.append(Delete(f"{self._path}/{name}"))
+        if outdated:
+            self._client.session.submit(outdated)
+
+    def _apply(self, name: str, data: bytes) -> None:
+        try:
+            self._process(data)
+        except Exception:
+            logger.exception("Could not process change notification %s/%s", self._path, name)
+
+    def _enqueue(self) -> None:
+        with self._changed:
+            self._wanted = True
+            self._changed.notify_all()
+
+    def _loop(self) -> None:
+        while True:
+            with self._changed:
+                while not self._wanted and not self._closed:
+                    self._changed.wait()
+                if self._closed:
+                    return
+                self._wanted = False
+            self._guarded_run()
+
+    def _guarded_run(self) -> None:
+        try:
+            self.run()
+        except SessionExpiredError:
+            logger.info("Change notifications below %s wait for the new session", self._path)
+        except Exception:
+            logger.exception("Could not read the change notifications below %s", self._path)

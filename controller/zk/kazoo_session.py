@@ -1,0 +1,252 @@
+"""The succession of ZooKeeper sessions of one process, each over a client of its own.
+
+On expiry a thread of its own runs the before-new-session handlers, discards the client, opens a new session (again
+and again until it works) and runs the after-new-session handlers. A request belongs to one session: it either
+completes in it or raises.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from controller.zk.handlers import HandlerTable
+from controller.zk.kazoo_handle import KazooHandle
+from controller.zk.ops import Code, Create, Request, Response
+from controller.zk.session import (
+    AuthenticationFailedError,
+    ChildHandler,
+    ConnectTimeoutError,
+    DataHandler,
+    SessionExpiredError,
+    SessionHandler,
+)
+
+if TYPE_CHECKING:
+    from timer.clock import Clock
+    from timer.metrics import Histogram, Metrics
+
+logger = logging.getLogger(__name__)
+
+_NEW_SESSION_RETRY_SECONDS = 1.0
+
+
+def split_connect_string(connect: str) -> tuple[str, str]:
+    """`h1:p1,h2:p2/chroot` as hosts and chroot; the chroot is empty or starts with `/` and has no trailing one."""
+    hosts, slash, chroot = connect.partition("/")
+    return hosts, (slash + chroot).rstrip("/")
+
+
+class KazooSession:
+    """The real `Session`. Thread-safe; handlers are called on kazoo's watch thread."""
+
+    def __init__(
+        self,
+        connect: str,
+        *,
+        session_timeout_ms: int = 18000,
+        connection_timeout_ms: int | None = None,
+        max_in_flight: int = 10,
+        secure_acls: bool = False,
+        client_options: dict[str, Any] | None = None,
+        clock: Clock | None = None,
+        metrics: Metrics | None = None,
+    ) -> None:
+        """`connect` as in `zookeeper.connect`. `client_options` go to kazoo (TLS, SASL).
+
+        `max_in_flight` bounds the requests on the wire; a submitter waits at the bound.
+        """
+        if max_in_flight < 1:
+            raise ValueError("zookeeper.max.in.flight.requests must be at least 1")
+        self._hosts, self._chroot = split_connect_string(connect)
+        self._session_timeout_ms = session_timeout_ms
+        self._connection_timeout_ms = session_timeout_ms if connection_timeout_ms is None else connection_timeout_ms
+        self._permits = threading.BoundedSemaphore(max_in_flight)
+        self._secure_acls = secure_acls
+        self._client_options = client_options
+        self._clock = clock
+        self._latency: Histogram | None = None
+        if metrics is not None:
+            self._latency = metrics.histogram("kafka.server", "ZooKeeperClientMetrics", "ZooKeeperRequestLatencyMs")
+        self._handlers = HandlerTable()
+        self._lock = threading.Condition()
+        self._handle: KazooHandle | None = None
+        self._closed = threading.Event()
+        self._lost: list[KazooHandle] = []
+        self._renewer: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Open the first session, creating a missing chroot. Raises `ConnectTimeoutError`."""
+        if self._chroot:
+            self._ensure_chroot()
+        handle = self._open_handle()
+        with self._lock:
+            self._handle = handle
+        self._renewer = threading.Thread(target=self._renew_loop, name="zk-session-expiry-handler", daemon=True)
+        self._renewer.start()
+
+    @property
+    def session_id(self) -> int:
+        handle = self._handle
+        return handle.session_id if handle else 0
+
+    def submit(self, requests: Sequence[Request]) -> list[Response]:
+        handle = self._current_handle()
+        answers: dict[int, Response] = {}
+        waiting = list(range(len(requests)))
+        while waiting:
+            handle.wait_connected()
+            interrupted: list[int] = []
+            for index, response in self._pipeline(handle, requests, waiting):
+                if response.code is Code.CONNECTION_LOSS:
+                    interrupted.append(index)
+                else:
+                    answers[index] = response
+            waiting = interrupted
+        return [answers[index] for index in range(len(requests))]
+
+    def register_data_handler(self, handler: DataHandler) -> None:
+        self._handlers.register_data(handler)
+
+    def unregister_data_handler(self, path: str) -> None:
+        self._handlers.unregister_data(path)
+
+    def register_child_handler(self, handler: ChildHandler) -> None:
+        self._handlers.register_child(handler)
+
+    def unregister_child_handler(self, path: str) -> None:
+        self._handlers.unregister_child(path)
+
+    def register_session_handler(self, handler: SessionHandler) -> None:
+        self._handlers.register_session(handler)
+
+    def unregister_session_handler(self, name: str) -> None:
+        self._handlers.unregister_session(name)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._closed.is_set():
+                return
+            self._closed.set()
+            handle, self._handle = self._handle, None
+            self._lock.notify_all()
+        if handle is not None:
+            handle.close()
+        if self._renewer is not None and self._renewer is not threading.current_thread():
+            self._renewer.join()
+
+    def _pipeline(
+        self, handle: KazooHandle, requests: Sequence[Request], indexes: Sequence[int]
+    ) -> list[tuple[int, Response]]:
+        """Keep up to the allowed number of requests on the wire, reading answers in order.
+
+        A submitter that finds no free permit first takes in its own oldest answer, so two submitters that hold all
+        permits between them cannot wait for each other.
+        """
+        done: list[tuple[int, Response]] = []
+        on_wire: list[tuple[int, Any, int]] = []
+        taken = 0  # position in on_wire of the oldest unanswered request
+
+        def take_oldest() -> None:
+            nonlocal taken
+            index, pending, sent_ns = on_wire[taken]
+            taken += 1
+            try:
+                done.append((index, handle.await_response(requests[index], pending)))
+            finally:
+                self._permits.release()
+            if self._latency is not None and self._clock is not None:
+                self._latency.update((self._clock.monotonic_ns() - sent_ns) / 1e6)
+
+        try:
+            for index in indexes:
+                while not self._permits.acquire(blocking=taken == len(on_wire)):
+                    take_oldest()
+                sent_ns = self._clock.monotonic_ns() if self._clock is not None else 0
+                try:
+                    on_wire.append((index, handle.issue(requests[index]), sent_ns))
+                except BaseException:
+                    self._permits.release()
+                    raise
+            while taken < len(on_wire):
+                take_oldest()
+        finally:
+            for _ in range(len(on_wire) - taken):
+                self._permits.release()
+        return done
+
+    def _current_handle(self) -> KazooHandle:
+        """The live handle; while a new session is being made, wait for it as long as a first connect may take."""
+        with self._lock:
+            if self._handle is None and not self._closed.is_set():
+                self._lock.wait(self._connection_timeout_ms / 1000)
+            if self._handle is None:
+                raise SessionExpiredError("the ZooKeeper session is closed" if self._closed.is_set() else "no session")
+            return self._handle
+
+    def _open_handle(self, chroot: str | None = None) -> KazooHandle:
+        handle = KazooHandle(
+            self._hosts,
+            self._chroot if chroot is None else chroot,
+            session_timeout_ms=self._session_timeout_ms,
+            handlers=self._handlers,
+            on_lost=self._session_lost,
+            secure_acls=self._secure_acls,
+            client_options=self._client_options,
+        )
+        handle.start(self._connection_timeout_ms)
+        return handle
+
+    def _ensure_chroot(self) -> None:
+        handle = self._open_handle(chroot="")
+        try:
+            path = ""
+            for name in self._chroot.strip("/").split("/"):
+                path += "/" + name
+                request = Create(path)
+                response = handle.await_response(request, handle.issue(request))
+                if response.code not in (Code.OK, Code.NODE_EXISTS):
+                    raise ConnectTimeoutError(f"Could not create the chroot {path}: {response.code.name}")
+        finally:
+            handle.close()
+
+    def _session_lost(self, handle: KazooHandle) -> None:
+        # On kazoo's connection thread, which the discarding of the client has to join: leave the work to the renewer.
+        with self._lock:
+            self._lost.append(handle)
+            self._lock.notify_all()
+
+    def _renew_loop(self) -> None:
+        while not self._closed.is_set():
+            with self._lock:
+                while not self._lost and not self._closed.is_set():
+                    self._lock.wait()
+                if self._closed.is_set():
+                    return
+                handle = self._lost.pop()
+            if handle is self._handle:
+                self._renew(handle)
+
+    def _renew(self, old: KazooHandle) -> None:
+        logger.warning("ZooKeeper session %#x is over, starting a new one", old.session_id)
+        self._handlers.before_new_session()
+        with self._lock:
+            self._handle = None
+        old.close()
+        while not self._closed.is_set():
+            try:
+                new = self._open_handle()
+            except (ConnectTimeoutError, AuthenticationFailedError, OSError) as error:
+                logger.error("Could not start a new ZooKeeper session, trying again: %s", error)
+                self._closed.wait(_NEW_SESSION_RETRY_SECONDS)
+                continue
+            with self._lock:
+                self._handle = new
+                self._lock.notify_all()
+            if self._closed.is_set():
+                new.close()
+                return
+            self._handlers.after_new_session()
+            return

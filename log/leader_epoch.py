@@ -1,0 +1,204 @@
+"""Which leader epoch wrote from which offset on: the cache and its checkpoint file."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from log.checkpoint import CheckpointFile
+
+log = logging.getLogger(__name__)
+
+LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
+UNDEFINED_EPOCH = -1
+UNDEFINED_EPOCH_OFFSET = -1
+
+
+class EpochEntry(NamedTuple):
+    """A leader epoch and the first offset written under it."""
+
+    epoch: int
+    start_offset: int
+
+
+def leader_epoch_checkpoint(
+    directory: str | os.PathLike[str], log_directory: str | None = None
+) -> CheckpointFile[EpochEntry]:
+    """The checkpoint file of a partition directory."""
+    return CheckpointFile(
+        os.path.join(directory, LEADER_EPOCH_CHECKPOINT),
+        lambda entry: f"{entry.epoch} {entry.start_offset}",
+        _parse_entry,
+        log_directory,
+    )
+
+
+def _parse_entry(fields: list[str]) -> EpochEntry:
+    epoch, start_offset = fields
+    return EpochEntry(int(epoch), int(start_offset))
+
+
+class LeaderEpochCache:
+    """An ordered map from leader epoch to start offset; both rise strictly. Safe to call from any thread.
+
+    `checkpoint` None keeps the map in memory only. After `assign` the file is durable before the call returns. After a
+    truncation it is written through `defer`, if given, otherwise at once without a sync: it only loses entries that the
+    log itself would tell again. Raises StorageError from every call that writes.
+    """
+
+    def __init__(
+        self,
+        checkpoint: CheckpointFile[EpochEntry] | None,
+        defer: Callable[[Callable[[], None]], None] | None = None,
+    ) -> None:
+        self._checkpoint = checkpoint
+        self._defer = defer
+        self._lock = threading.RLock()
+        # Two parallel lists, so that bisect works on plain integers.
+        self._epochs: list[int] = []
+        self._starts: list[int] = []
+        if checkpoint is not None:
+            for entry in checkpoint.read():
+                self._put(entry.epoch, entry.start_offset)
+
+    @property
+    def entries(self) -> list[EpochEntry]:
+        """All entries, ascending."""
+        with self._lock:
+            return [EpochEntry(e, s) for e, s in zip(self._epochs, self._starts, strict=True)]
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._epochs
+
+    @property
+    def latest_epoch(self) -> int | None:
+        epochs = self._epochs
+        return epochs[-1] if epochs else None
+
+    @property
+    def latest_entry(self) -> EpochEntry | None:
+        with self._lock:
+            return EpochEntry(self._epochs[-1], self._starts[-1]) if self._epochs else None
+
+    @property
+    def earliest_entry(self) -> EpochEntry | None:
+        with self._lock:
+            return EpochEntry(self._epochs[0], self._starts[0]) if self._epochs else None
+
+    def assign(self, epoch: int, start_offset: int, *, flush: bool = True) -> bool:
+        """Notes that `epoch` begins at `start_offset`; True when the map changed.
+
+        Later epochs, and those that start at or after the offset, were written by leaders that lost them and go away.
+        `flush=False` leaves the file alone (recovery notes many batches and calls `flush` once).
+        Raises ValueError on a negative argument.
+        """
+        if self._epochs and epoch == self._epochs[-1] and start_offset >= self._starts[-1]:
+            return False
+        with self._lock:
+            if not self._put(epoch, start_offset):
+                return False
+            if flush:
+                self._write(sync=True)
+            return True
+
+    def _put(self, epoch: int, start_offset: int) -> bool:
+        if epoch < 0 or start_offset < 0:
+            raise ValueError(f"leader epoch {epoch} from offset {start_offset}: neither may be negative")
+        epochs, starts = self._epochs, self._starts
+        if epochs and epoch == epochs[-1] and start_offset >= starts[-1]:
+            return False
+        removed = []
+        while epochs and (epochs[-1] >= epoch or starts[-1] >= start_offset):
+            removed.append((epochs.pop(), starts.pop()))
+        if removed and removed != [(epoch, start_offset)]:
+            log.info("leader epoch %d at offset %d replaces %s", epoch, start_offset, removed)
+        epochs.append(epoch)
+        starts.append(start_offset)
+        return True
+
+    def end_offset_for(self, requested_epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """(epoch, offset): the largest epoch not above the requested one, and where it ends here.
+
+        (-1, -1) when nothing is known: no epoch was requested, the cache is empty, or the epoch is newer than all
+        known. For an epoch older than all known the requested epoch comes back with the first known start.
+        """
+        undefined = (UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET)
+        with self._lock:
+            if requested_epoch == UNDEFINED_EPOCH or not self._epochs or requested_epoch > self._epochs[-1]:
+                return undefined
+            if requested_epoch == self._epochs[-1]:
+                return requested_epoch, log_end_offset
+            higher = bisect_right(self._epochs, requested_epoch)
+            if higher == 0:
+                return requested_epoch, self._starts[0]
+            return self._epochs[higher - 1], self._starts[higher]
+
+    def epoch_for_offset(self, offset: int) -> int | None:
+        """The epoch under which the offset was written, or None when it lies before the first entry."""
+        with self._lock:
+            index = bisect_right(self._starts, offset)
+            return self._epochs[index - 1] if index else None
+
+    def previous_epoch(self, epoch: int) -> int | None:
+        """The greatest known epoch below `epoch`."""
+        with self._lock:
+            index = bisect_left(self._epochs, epoch)
+            return self._epochs[index - 1] if index else None
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Drops entries that start at or after `end_offset`; no effect on a negative one."""
+        with self._lock:
+            if end_offset < 0 or not self._starts or self._starts[-1] < end_offset:
+                return
+            keep = bisect_left(self._starts, end_offset)
+            del self._epochs[keep:], self._starts[keep:]
+            self._write_later()
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Drops entries that end before `start_offset`; the one in force there now starts there."""
+        with self._lock:
+            index = bisect_right(self._starts, start_offset)
+            if index == 0:
+                return
+            epoch = self._epochs[index - 1]
+            if index == 1 and self._starts[0] == start_offset:
+                return
+            self._epochs[:index] = [epoch]
+            self._starts[:index] = [start_offset]
+            self._write_later()
+
+    def clear(self) -> None:
+        """Drops all entries, and from the file too."""
+        with self._lock:
+            self._epochs.clear()
+            self._starts.clear()
+            self._write(sync=True)
+
+    def flush(self) -> None:
+        """Writes the file durably."""
+        with self._lock:
+            self._write(sync=True)
+
+    def replace(self, entries: Iterable[EpochEntry]) -> None:
+        """Takes over another log's entries (a replica moved between directories), durably."""
+        with self._lock:
+            self._epochs.clear()
+            self._starts.clear()
+            for entry in entries:
+                self._put(entry.epoch, entry.start_offset)
+            self._write(sync=True)
+
+    def _write_later(self) -> None:
+        if self._defer is None:
+            self._write(sync=False)
+        else:
+            self._defer(self.flush)
+
+    def _write(self, *, sync: bool) -> None:
+        if self._checkpoint is not None:
+            self._checkpoint.write(self.entries, sync=sync)

@@ -1,0 +1,71 @@
+"""What lower floors record metrics with; the registry behind it is handed in.
+
+Group, type, name and tags are those of Kafka's metrics (``kafka.server:type=BrokerTopicMetrics,name=...``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Meter(Protocol):
+    """A count and its rate."""
+
+    def mark(self, n: int = 1) -> None:
+        """Count ``n`` events."""
+
+
+class Histogram(Protocol):
+    """A distribution of values."""
+
+    def update(self, value: float) -> None:
+        """Record one value."""
+
+
+class Metrics(Protocol):
+    """A registry of metrics; registering the same name again returns, or for gauges replaces, what is there."""
+
+    def gauge(self, group: str, type_: str, name: str, fn: Callable[[], float], **tags: str) -> None:
+        """Register a value that is read when asked for."""
+
+    def meter(self, group: str, type_: str, name: str, **tags: str) -> Meter:
+        """A meter, made on first use."""
+
+    def histogram(self, group: str, type_: str, name: str, **tags: str) -> Histogram:
+        """A histogram, made on first use."""
+
+    def remove(self, group: str, type_: str, name: str, **tags: str) -> None:
+        """Forget a metric; unknown ones are ignored."""
+
+
+class _Nothing:
+    """Takes everything and keeps nothing."""
+
+    def mark(self, n: int = 1) -> None:
+        pass
+
+    def update(self, value: float) -> None:
+        pass
+
+
+_NOTHING = _Nothing()
+
+
+class NullMetrics:
+    """A registry for those who want no metrics."""
+
+    def gauge(self, group: str, type_: str, name: str, fn: Callable[[], float], **tags: str) -> None:
+        pass
+
+    def meter(self, group: str, type_: str, name: str, **tags: str) -> Meter:
+        return _NOTHING
+
+    def histogram(self, group: str, type_: str, name: str, **tags: str) -> Histogram:
+        return _NOTHING
+
+    def remove(self, group: str, type_: str, name: str, **tags: str) -> None:
+        pass
+
+
+NULL_METRICS = NullMetrics()
