@@ -1,0 +1,258 @@
+"""Purgatories: where requests wait until a condition holds or their time is up.
+
+A `DelayedOperation` completes exactly once, whoever comes first: the caller, a thread whose event satisfied it, or
+the timer. A `Purgatory` watches operations by key. Events on a key are checked without any exclusive lock held by the
+caller, otherwise two threads that complete each other's operations could dead-lock.
+"""
+
+import logging
+import threading
+from collections.abc import Hashable, Sequence
+from typing import Generic, TypeVar
+
+from timer.metrics import NULL_METRICS, Metrics
+from timer.timer import Timer, TimerTask
+
+logger = logging.getLogger(__name__)
+
+_SHARDS = 512
+
+
+class DelayedOperation(TimerTask):
+    """Something that waits for a condition, for at most `timeout_ms`.
+
+    Subclasses define `try_complete` and `on_complete`, and may define `on_expiration`. `lock` guards the condition
+    (its own re-entrant lock by default; a group's operations share the group's).
+    """
+
+    __slots__ = ("_completion", "lock")
+
+    def __init__(self, timeout_ms: int, lock: "threading.RLock | None" = None) -> None:
+        super().__init__(timeout_ms)
+        # Taken once, by whoever completes the operation; never released.
+        self._completion = threading.Lock()
+        self.lock = lock if lock is not None else threading.RLock()
+
+    @property
+    def is_completed(self) -> bool:
+        return self._completion.locked()
+
+    def force_complete(self) -> bool:
+        """Complete now unless that has happened; returns whether this call did it.
+
+        The winner leaves the timer and then runs `on_complete`. Does not take the operation's lock.
+        """
+        if not self._completion.acquire(blocking=False):
+            return False
+        self.cancel()
+        self.on_complete()
+        return True
+
+    def try_complete(self) -> bool:
+        """Complete if the condition holds; returns whether this call did it. Called under `lock`.
+
+        Must call `force_complete` and return its answer when the condition holds, else return False.
+        """
+        raise NotImplementedError
+
+    def on_complete(self) -> None:
+        """What completion does: send the response. Called exactly once."""
+        raise NotImplementedError
+
+    def on_expiration(self) -> None:
+        """Called after `on_complete` if it was the timeout that completed the operation."""
+
+    def safe_try_complete(self) -> bool:
+        """`try_complete` under the operation's lock."""
+        with self.lock:
+            return self.try_complete()
+
+    def run(self) -> None:
+        if self.force_complete():
+            self.on_expiration()
+
+
+T = TypeVar("T", bound=DelayedOperation)
+
+
+class _Shard(Generic[T]):
+    """Some of the keys. The inner dicts are ordered sets of operations."""
+
+    __slots__ = ("lists", "lock")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.lists: dict[Hashable, dict[T, None]] = {}
+
+
+class Purgatory(Generic[T]):
+    """Operations that wait, by key, with a timeout.
+
+    `reaper_enabled` starts the thread that drives the timer and purges; without it the owner calls `step`. With
+    `timer_enabled=False` operations never expire. When more than `purge_interval` completed operations may still
+    stand in watch lists, all lists are purged of them.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        timer: Timer,
+        *,
+        broker_id: int = 0,
+        purge_interval: int = 1000,
+        reaper_enabled: bool = True,
+        timer_enabled: bool = True,
+        metrics: Metrics = NULL_METRICS,
+    ) -> None:
+        self.name = name
+        self._timer = timer
+        self._timer_enabled = timer_enabled
+        self._purge_interval = purge_interval
+        self._metrics = metrics
+        self._shards: list[_Shard[T]] = [_Shard() for _ in range(_SHARDS)]
+        self._estimate_lock = threading.Lock()
+        # Operations watched since the last purge, an upper bound of those that stand in lists.
+        self._estimate = 0
+        self._closed = False
+        group, type_ = "kafka.server", "DelayedOperationPurgatory"
+        metrics.gauge(group, type_, "PurgatorySize", lambda: self.watched, delayedOperation=name)
+        metrics.gauge(group, type_, "NumDelayedOperations", lambda: self.num_delayed, delayedOperation=name)
+        self._reaper: threading.Thread | None = None
+        if reaper_enabled:
+            self._reaper = threading.Thread(target=self._reap, name=f"ExpirationReaper-{broker_id}-{name}", daemon=True)
+            self._reaper.start()
+
+    def try_complete_else_watch(self, operation: T, keys: Sequence[Hashable]) -> bool:
+        """Complete `operation` now, or watch it by every key until it completes or expires.
+
+        Returns True only if this call completed it. An event that fires between the first check and the registration
+        would be missed, so it checks once more after registering: from then on every event sees the operation. Raises
+        ValueError without a key.
+        """
+        if not keys:
+            raise ValueError("an operation is watched by one key at least")
+        with operation.lock:
+            if operation.try_complete():
+                return True
+            for key in keys:
+                self._watch(key, operation)
+            with self._estimate_lock:
+                self._estimate += 1
+                excess = self._estimate - self._timer.size
+            if operation.try_complete():
+                return True
+        if self._timer_enabled and not operation.is_completed:
+            self._timer.add(operation)
+            if operation.is_completed:
+                # Completed between the look and the add: leave the timer at once.
+                operation.cancel()
+        if excess > self._purge_interval:
+            self._timer.wakeup()
+        return False
+
+    def check_and_complete(self, key: Hashable) -> int:
+        """An event on `key`: try every operation watched by it; returns how many this call completed."""
+        shard = self._shards[hash(key) % _SHARDS]
+        with shard.lock:
+            watched = shard.lists.get(key)
+            if watched is None:
+                return 0
+            operations = list(watched)
+        completed = 0
+        finished = []
+        for operation in operations:
+            if operation.is_completed:
+                finished.append(operation)
+            elif operation.safe_try_complete():
+                finished.append(operation)
+                completed += 1
+        if finished:
+            self._unwatch(shard, key, finished)
+        return completed
+
+    def cancel_for_key(self, key: Hashable) -> list[T]:
+        """Stop watching `key`: its operations leave the timer without being completed; returns those."""
+        shard = self._shards[hash(key) % _SHARDS]
+        with shard.lock:
+            operations = list(shard.lists.pop(key, ()))
+        pending = [operation for operation in operations if not operation.is_completed]
+        for operation in pending:
+            operation.cancel()
+        return pending
+
+    @property
+    def watched(self) -> int:
+        """Entries over all watch lists: an operation counts once a key, completed ones until they are dropped."""
+        total = 0
+        for shard in self._shards:
+            with shard.lock:
+                total += sum(map(len, shard.lists.values()))
+        return total
+
+    @property
+    def num_delayed(self) -> int:
+        """Operations that wait in the timer."""
+        return self._timer.size
+
+    def step(self, timeout_ms: float | None = 0) -> bool:
+        """One round of the reaper: let operations expire, purge if it is time; returns whether a bucket was due."""
+        advanced = self._timer.advance(timeout_ms)
+        with self._estimate_lock:
+            delayed = self._timer.size
+            purge = self._estimate - delayed > self._purge_interval
+            if purge:
+                self._estimate = delayed
+        if purge:
+            self.purge_completed()
+        return advanced
+
+    def purge_completed(self) -> int:
+        """Drop completed operations from all lists; returns how many entries went."""
+        purged = 0
+        for shard in self._shards:
+            with shard.lock:
+                for key, watched in list(shard.lists.items()):
+                    completed = [operation for operation in watched if operation.is_completed]
+                    for operation in completed:
+                        del watched[operation]
+                    if not watched:
+                        del shard.lists[key]
+                    purged += len(completed)
+        return purged
+
+    def shutdown(self) -> None:
+        """Stop the reaper and the timer. Operations that wait are not completed."""
+        self._closed = True
+        self._timer.wakeup()
+        if self._reaper is not None:
+            self._reaper.join(5.0)
+        self._timer.shutdown()
+        for name in ("PurgatorySize", "NumDelayedOperations"):
+            self._metrics.remove("kafka.server", "DelayedOperationPurgatory", name, delayedOperation=self.name)
+
+    def _watch(self, key: Hashable, operation: T) -> None:
+        shard = self._shards[hash(key) % _SHARDS]
+        with shard.lock:
+            watched = shard.lists.get(key)
+            if watched is None:
+                shard.lists[key] = {operation: None}
+            else:
+                watched[operation] = None
+
+    @staticmethod
+    def _unwatch(shard: _Shard[T], key: Hashable, operations: list[T]) -> None:
+        with shard.lock:
+            watched = shard.lists.get(key)
+            if watched is None:
+                return
+            for operation in operations:
+                watched.pop(operation, None)
+            if not watched:
+                del shard.lists[key]
+
+    def _reap(self) -> None:
+        while not self._closed:
+            try:
+                self.step(None)
+            except Exception:
+                logger.exception("the reaper of purgatory %s failed a round", self.name)
