@@ -9,6 +9,9 @@ brought along.
 from __future__ import annotations
 
 import struct
+from functools import cache, partial
+from itertools import repeat
+from typing import Any, Final
 
 from network.protocol import primitives
 from network.protocol.codegen import FIXED_SIZES, Source, literal, minimum_size, present, tagged, uses_records
@@ -18,21 +21,36 @@ from network.protocol.message import Decoder, Message, Struct
 
 _HEAD = "def decode(data, p, end):"
 
+COPY_BELOW: Final = 8192
+"""Messages with records are decoded from a copy of the frame up to this size: reading bytes is cheaper than reading a
+view. The records themselves are views of the original in any case."""
+
 
 def compile_decoder(message: type[Message], version: int) -> Decoder:
     """A function `(data, position, end) -> (message, position after it)`."""
-    return _DecoderSource(message, version).build()
+    if not uses_records(message, version):
+        return _DecoderSource(message, version).build("if type(data) is not bytes: data = bytes(data)")
+    large = _DecoderSource(message, version, views=True)
+    small = _DecoderSource(message, version)
+    small.env["large"] = large.build("view = data")
+    return small.build(
+        "view = data if type(data) is memoryview else memoryview(data)",
+        f"if end - p > {COPY_BELOW}: return large(view, p, end)",
+        "if type(data) is not bytes: data = view.tobytes()",
+    )
 
 
 class _DecoderSource(Source):
-    def __init__(self, message: type[Message], version: int) -> None:
+    def __init__(self, message: type[Message], version: int, views: bool = False) -> None:
         super().__init__(message, version)
-        self.views = uses_records(message, version)
+        self.views = views  # whether data is a memoryview, else bytes
         self.run: list[tuple[str, str]] = []  # struct formats read next, and what takes their values
         self.env.update(
-            new=object.__new__,
+            repeat=repeat,
             finish=primitives.finish_varint,
+            finish_string=primitives.finish_string_length,
             compact_length=primitives.compact_length,
+            compact_string_length=primitives.compact_string_length,
             too_long=primitives.too_long,
             bad_length=primitives.bad_length,
             unknown=primitives.decode_unknown_tags,
@@ -41,12 +59,9 @@ class _DecoderSource(Source):
             ProtocolError=ProtocolError,
         )
 
-    def build(self) -> Decoder:
-        if self.views:
-            # records are views of the frame, so the frame itself must be one
-            self.emit("if type(data) is not memoryview: data = memoryview(data)")
-        else:
-            self.emit("if type(data) is not bytes: data = bytes(data)")
+    def build(self, *opening: str) -> Decoder:
+        for line in opening:
+            self.emit(line)
         self.struct("m", self.message, self.message.__name__)
         self.flush()
         with self.block("if p > end:"):
@@ -78,7 +93,7 @@ class _DecoderSource(Source):
     # structs
 
     def struct(self, var: str, cls: type[Struct], path: str) -> None:
-        self.emit(f"{var} = new({self.constant('C', cls)})")
+        self.emit(f"{var} = {self.constant('new', _blank(cls))}()")
         fields = present(cls, self.version)
         known = tagged(cls, self.version, self.flexible)
         for field in cls.FIELDS:
@@ -112,10 +127,10 @@ class _DecoderSource(Source):
         return literal(field.default)
 
     def tags(self, var: str, known: list[Field], count: str, path: str) -> None:
-        tag, stop, index = self.name("tag"), self.name("stop"), self.name("i")
+        tag, stop = self.name("tag"), self.name("stop")
         with self.block(f"if {count} > 127:"):
             self.emit(f"{count}, p = finish(data, p, {count})")
-        with self.block(f"for {index} in range({count}):"):
+        with self.block(f"for _ in repeat(None, {count}):"):
             self.emit(f"{tag}, p, {stop} = tag_header(data, p, end)")
             word = "if"
             for field in known:
@@ -175,10 +190,11 @@ class _DecoderSource(Source):
         self.flush()
         if nullable:
             with self.block(f"if {count} > 127:"):
-                self.emit(f"{count}, p = finish(data, p, {count})")
+                self.emit(f"{count}, p = {'finish_string' if narrow else 'finish'}(data, p, {count})")
         else:
+            reader = "compact_string_length" if narrow else "compact_length"
             with self.block(f"if not 0 < {count} < 128:"):
-                self.emit(f"{count}, p = compact_length(data, p, {count}, {path!r})")
+                self.emit(f"{count}, p = {reader}(data, p, {count}, {path!r})")
         self.emit(f"{count} -= 1")
         return count
 
@@ -199,14 +215,13 @@ class _DecoderSource(Source):
         with self.block(f"if {stop} > end:"):
             self.emit(f"raise too_long({path!r}, {count}, end - p)")
         if kind == "string":
-            if self.flexible:
-                with self.block(f"if {count} > {primitives.MAX_STRING}:"):
-                    self.emit(f"raise bad_length({path!r}, {count})")
             if self.views:
                 self.emit(f"{target} = str(data[p:{stop}], 'utf-8')")
             else:
                 self.emit(f"{target} = data[p:{stop}].decode()")
-        elif kind == "bytes" and self.views:
+        elif kind == "records":
+            self.emit(f"{target} = view[p:{stop}]")
+        elif self.views:
             self.emit(f"{target} = bytes(data[p:{stop}])")
         else:
             self.emit(f"{target} = data[p:{stop}]")
@@ -236,9 +251,9 @@ class _DecoderSource(Source):
             self.emit(f"{target} = numbers(data, p, {count}, {letter!r})")
             self.emit(f"p += {needed}")
             return
-        values, item, index = self.name("a"), self.name("o"), self.name("i")
+        values, item = self.name("a"), self.name("o")
         self.emit(f"{target} = {values} = []")
-        with self.block(f"for {index} in range({count}):"):
+        with self.block(f"for _ in repeat(None, {count}):"):
             if element.kind == "struct":
                 assert element.struct is not None
                 self.struct(item, element.struct, path)
@@ -247,3 +262,9 @@ class _DecoderSource(Source):
                 self.field(item, element, path)
                 self.flush()
             self.emit(f"{values}.append({item})")
+
+
+@cache
+def _blank(cls: type[Struct]) -> Any:
+    """Makes an instance with empty slots, faster than a call of `object.__new__` would."""
+    return partial(object.__new__, cls)

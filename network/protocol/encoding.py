@@ -88,7 +88,8 @@ class _EncoderSource(Source):
             self.field(f"{var}.{field.slot}", field, path + field.name)
         if not self.flexible:
             return
-        conditions = [f"{var}.unknown_tags is None"] + [self.is_default(f"{var}.{each.slot}", each) for each in known]
+        conditions = [f"{var}.unknown_tags is None"]
+        conditions += [f"not ({self.is_set(f'{var}.{each.slot}', each)})" for each in known]
         run = list(self.run)
         with self.block(f"if {' and '.join(conditions)}:"):
             self.flush(extra="x")
@@ -97,22 +98,20 @@ class _EncoderSource(Source):
             self.flush()
             self.tags(var, known, path)
 
-    def is_default(self, value: str, field: Field) -> str:
+    def is_set(self, value: str, field: Field) -> str:
+        """A condition: the field has a value that is not its default."""
         if field.lazy:
             assert field.struct is not None
-            return f"({value} is None or {value} == {self.constant('D', _default_struct(field.struct))})"
+            return f"{value} is not None and {value} != {self.constant('D', _default_struct(field.struct))}"
         if field.default is None:
-            return f"{value} is None"
-        if field.default is UNSET:
-            return f"{value} == []"
-        if field.kind == "bool":
-            return value if field.default else f"not {value}"
-        return f"{value} == {literal(field.default)}"
+            return f"{value} is not None"
+        if field.default is UNSET or not field.default:
+            return f"({value} is None or {value})" if field.nullable else value
+        return f"{value} != {literal(field.default)}"
 
     def refuse_unless_default(self, var: str, field: Field, path: str) -> None:
         value = f"{var}.{field.slot}"
-        condition = "not " + value if field.default is UNSET and not field.lazy else self.is_default(value, field)
-        with self.block(f"if not ({condition}):"):
+        with self.block(f"if {self.is_set(value, field)}:"):
             name, message = path + field.name, self.message.__name__
             self.emit(f"raise no_such_field({message!r}, {self.version}, {name!r}, {var}.{field.name})")
 
@@ -122,7 +121,7 @@ class _EncoderSource(Source):
         self.emit(f"{entries} = []")
         out = self.out
         for field in known:
-            with self.block(f"if not ({self.is_default(f'{var}.{field.slot}', field)}):"):
+            with self.block(f"if {self.is_set(f'{var}.{field.slot}', field)}:"):
                 self.out = self.name("tag")
                 self.emit(f"{self.out} = []")
                 self.field(f"{var}.{field.slot}", field, path + field.name)

@@ -8,12 +8,11 @@ without the size.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from network.protocol.api import API
+from network.protocol.api import API, ApiKey
 from network.protocol.errors import ProtocolError
-from network.protocol.fields import Buffer
+from network.protocol.fields import NEVER, Buffer
 from network.protocol.message import Message, Response, gather
 from network.protocol.primitives import decode_unknown_tags, encode_tags, records_size
 
@@ -23,17 +22,46 @@ if TYPE_CHECKING:
 _START: Final = struct.Struct(">hhih").unpack_from  # key, version, correlation id, length of client id
 _SHORT_START: Final = struct.Struct(">hhi").unpack_from
 _CORRELATION: Final = struct.Struct(">i").unpack_from
+_FRAME_0: Final = struct.Struct(">ii").pack  # size, correlation id
+_FRAME_1: Final = struct.Struct(">iix").pack  # and an empty tagged-field section
+
+_CONTROLLED_SHUTDOWN: Final = int(ApiKey.CONTROLLED_SHUTDOWN)
+_VERSIONS: Final = {int(spec.key): (spec.min_version, spec.max_version, spec.flexible_version) for spec in API.values()}
+_HEADER_1_FROM: Final = {int(spec.key): spec.flexible_version for spec in API.values()} | {ApiKey.API_VERSIONS: NEVER}
 
 
-@dataclass(slots=True)
 class RequestHeader:
     """The header of a request; a null client id is an empty one."""
 
-    api_key: int
-    api_version: int
-    correlation_id: int
-    client_id: str = ""
-    unknown_tags: dict[int, bytes] | None = None
+    __slots__ = ("api_key", "api_version", "client_id", "correlation_id", "unknown_tags")
+
+    def __init__(
+        self,
+        api_key: int,
+        api_version: int,
+        correlation_id: int,
+        client_id: str = "",
+        unknown_tags: dict[int, bytes] | None = None,
+    ) -> None:
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.unknown_tags = unknown_tags
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RequestHeader):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        spec = API.get(self.api_key)
+        return (
+            f"{spec.name if spec else f'key {self.api_key}'} v{self.api_version} "
+            f"(correlation id {self.correlation_id}, client id {self.client_id!r})"
+        )
 
 
 def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
@@ -42,37 +70,35 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
     For a key without an API, and for a version that the API lacks, the layout is not known: only key, version and
     correlation id are filled in, and the body is said to start at the end. Raises ProtocolError for a malformed one.
     """
-    try:
-        key, version, correlation_id, length = _START(frame)
-    except struct.error:
+    size = len(frame)
+    if size < 10:
         return _decode_short_header(frame)
-    spec = API.get(key)
-    if spec is None or not spec.min_version <= version <= spec.max_version:
-        return RequestHeader(key, version, correlation_id), len(frame)
-    flexible = version >= spec.flexible_version
-    if not flexible and spec.request_header_version(version) == 0:
-        return RequestHeader(key, version, correlation_id), 8
+    key, version, correlation_id, length = _START(frame)
+    versions = _VERSIONS.get(key)
+    if versions is None or not versions[0] <= version <= versions[1]:
+        return RequestHeader(key, version, correlation_id), size
     position = 10
     client_id = ""
+    if key == _CONTROLLED_SHUTDOWN and version == 0:
+        return RequestHeader(key, version, correlation_id), 8
     if length > 0:
         position += length
-        if position > len(frame):
-            raise ProtocolError(
-                f"the client id has a length of {length}, of which only {len(frame) - 10} bytes are there"
-            )
+        if position > size:
+            raise ProtocolError(f"the client id has a length of {length}, of which only {size - 10} bytes are there")
         client_id = str(frame[10:position], "utf-8", "replace")
     elif length < -1:
         raise ProtocolError(f"the client id has the length {length}")
-    header = RequestHeader(key, version, correlation_id, client_id)
-    if flexible:
-        try:
-            count = frame[position]
-            position += 1
-            if count:
-                header.unknown_tags, position = decode_unknown_tags(frame, position, count, len(frame))
-        except IndexError:
-            raise ProtocolError("the request header ends too early") from None
-    return header, position
+    if version < versions[2]:
+        return RequestHeader(key, version, correlation_id, client_id), position
+    if position >= size:
+        raise ProtocolError("the request header ends too early")
+    if frame[position] == 0:
+        return RequestHeader(key, version, correlation_id, client_id), position + 1
+    try:
+        tags, position = decode_unknown_tags(frame, position + 1, frame[position], size)
+    except IndexError:
+        raise ProtocolError("the request header ends too early") from None
+    return RequestHeader(key, version, correlation_id, client_id, tags), position
 
 
 def _decode_short_header(frame: Buffer) -> tuple[RequestHeader, int]:
@@ -81,9 +107,11 @@ def _decode_short_header(frame: Buffer) -> tuple[RequestHeader, int]:
         raise ProtocolError(f"a frame of {len(frame)} bytes has no request header")
     key, version, correlation_id = _SHORT_START(frame)
     spec = API.get(key)
-    if spec is not None and spec.serves(version) and spec.request_header_version(version) > 0:
+    if spec is None or not spec.serves(version):
+        return RequestHeader(key, version, correlation_id), len(frame)
+    if spec.request_header_version(version) > 0:
         raise ProtocolError("the request header ends too early")
-    return RequestHeader(key, version, correlation_id), 8 if spec is not None and spec.serves(version) else len(frame)
+    return RequestHeader(key, version, correlation_id), 8
 
 
 def encode_request_header(header: RequestHeader) -> bytes:
@@ -112,38 +140,34 @@ def encode_request(header: RequestHeader, message: Message) -> bytes:
 
 def encode_request_parts(header: RequestHeader, message: Message) -> list[Part]:
     """Like `encode_request`, as a gather list that holds record buffers without a copy."""
-    return _framed(encode_request_header(header), message, header.api_version)
+    parts: list[Any] = [b"", encode_request_header(header)]
+    marks: list[int] = []
+    message.encode_into(parts, marks, header.api_version)
+    parts[0] = sum(map(records_size, parts)).to_bytes(4, "big")
+    return gather(parts, marks)
 
 
 def encode_response_parts(header: RequestHeader, message: Message) -> list[Part]:
-    """The whole frame of the answer to `header`, size included, as a gather list."""
-    return _framed(encode_response_header(header), message, header.api_version)
+    """The whole frame of the answer to `header`, size included, as a gather list (see `Message.encode_parts`)."""
+    version = header.api_version
+    tagged = version >= _HEADER_1_FROM[header.api_key]
+    frame = _FRAME_1 if tagged else _FRAME_0
+    parts: list[Any] = []
+    marks: list[int] = []
+    message.encode_into(parts, marks, version)
+    if marks:
+        size = sum(map(records_size, parts)) + 4 + tagged
+        parts.insert(0, frame(size, header.correlation_id))
+        return gather(parts, [mark + 1 for mark in marks])
+    body = b"".join(parts)
+    return [frame(len(body) + 4 + tagged, header.correlation_id) + body]
 
 
 def encode_response(header: RequestHeader, message: Message) -> bytes:
     """The whole frame of the answer to `header` as bytes; file ranges are read."""
-    start = encode_response_header(header)
     body = message.encode(header.api_version)
-    return (len(start) + len(body)).to_bytes(4, "big") + start + body
-
-
-def encode_response_header(header: RequestHeader) -> bytes:
-    """Without the frame's size."""
-    start = header.correlation_id.to_bytes(4, "big", signed=True)
-    if API[header.api_key].response_header_version(header.api_version) == 1:
-        start += b"\0"
-    return start
-
-
-def _framed(start: bytes, message: Message, version: int) -> list[Part]:
-    parts: list[Any] = [b"", start]
-    marks: list[int] = []
-    message.encode_into(parts, marks, version)
-    if marks:
-        parts[0] = sum(map(records_size, parts)).to_bytes(4, "big")
-        return gather(parts, marks)
-    body = b"".join(parts)
-    return [len(body).to_bytes(4, "big") + body]
+    tagged = header.api_version >= _HEADER_1_FROM[header.api_key]
+    return (_FRAME_1 if tagged else _FRAME_0)(len(body) + 4 + tagged, header.correlation_id) + body
 
 
 def decode_response(header: RequestHeader, frame: Buffer) -> Response:

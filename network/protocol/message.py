@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import struct as _struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeAlias, cast, dataclass_transform
 
 from network.protocol.errors import ProtocolError
 from network.protocol.fields import NEVER, UNSET, Buffer, Field
+from network.protocol.primitives import as_buffer
 
 if TYPE_CHECKING:
     from network.file_range import FileRange
@@ -145,10 +146,15 @@ class Message(Struct):
     @classmethod
     def decode(cls, data: Buffer, version: int, offset: int = 0) -> Self:
         """Decode `data[offset:]`, which the message must fill to the last byte; raises ProtocolError."""
-        message, end = cls.decode_from(data, offset, version)
-        if end != len(data):
-            raise ProtocolError(f"{cls.__name__} v{version} ends at byte {end} of {len(data)}")
-        return message
+        decoder = cls._decoders.get(version) or cls._compile_decoder(version)
+        size = len(data)
+        try:
+            message, end = decoder(data, offset, size)
+        except _BAD_BYTES as error:
+            raise ProtocolError(f"{cls.__name__} v{version} is malformed: {error}") from error
+        if end != size:
+            raise ProtocolError(f"{cls.__name__} v{version} ends at byte {end} of {size}")
+        return cast(Self, message)
 
     @classmethod
     def decode_from(cls, data: Buffer, offset: int, version: int) -> tuple[Self, int]:
@@ -160,7 +166,8 @@ class Message(Struct):
             raise ProtocolError(f"{cls.__name__} v{version} is malformed: {error}") from error
 
     def encode(self, version: int) -> bytes:
-        """The whole message as bytes; file ranges are read. Raises ProtocolError for a value that has no encoding."""
+        """The whole message as bytes; file ranges are read, not released. Raises ProtocolError for a value that has no
+        encoding in `version`."""
         parts: list[Any] = []
         marks: list[int] = []
         self.encode_into(parts, marks, version)
@@ -235,37 +242,32 @@ def payload_version(data: Buffer) -> int:
 
 
 def _read_marked(parts: list[Any], marks: list[int]) -> None:
+    """Replace records that are no buffers by their bytes."""
     for index in marks:
-        part = parts[index]
-        if not isinstance(part, bytes | bytearray | memoryview):
-            pieces = part if isinstance(part, list | tuple) else (part,)
-            parts[index] = b"".join(
-                piece if isinstance(piece, bytes | bytearray | memoryview) else piece.read() for piece in pieces
-            )
+        if not isinstance(parts[index], bytes | bytearray | memoryview):
+            parts[index] = as_buffer(parts[index])
+
+
+COPY_BELOW: Final = 4096
+"""Record buffers up to this many bytes are copied into the piece around them: cheaper than a piece of their own."""
 
 
 def gather(parts: list[Any], marks: list[int]) -> list[Part]:
-    """Join the pieces between records; small record buffers are joined too, since copying those is cheaper."""
-    if not marks:
-        return [b"".join(parts)]
+    """Join the pieces between records; records (at the indexes `marks`) stay as they are unless they are small."""
     out: list[Part] = []
     start = 0
     for index in marks:
         part = parts[index]
-        pieces = part if isinstance(part, list | tuple) else (part,)
-        for piece in pieces:
-            if isinstance(piece, bytes | bytearray | memoryview):
-                if len(piece) <= COPY_BELOW and len(pieces) == 1:
-                    continue
-                piece = memoryview(piece)
-            if start < index:
-                out.append(b"".join(parts[start:index]))
-            out.append(piece)
-            start = index + 1
+        if isinstance(part, list | tuple):
+            pieces = part
+        elif isinstance(part, bytes | bytearray | memoryview) and len(part) <= COPY_BELOW:
+            continue
+        else:
+            pieces = (part,)
+        if start < index:
+            out.append(b"".join(parts[start:index]))
+        out.extend(memoryview(piece) if isinstance(piece, bytearray) else piece for piece in pieces)
+        start = index + 1
     if start < len(parts):
         out.append(b"".join(parts[start:]))
     return out
-
-
-COPY_BELOW = 4096
-"""Record buffers up to this many bytes are copied into the piece around them."""

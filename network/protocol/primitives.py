@@ -1,7 +1,7 @@
 """Varints and the other pieces that compiled codecs call when the fast path does not apply.
 
-Unsigned varints (compact lengths, tags) are little-endian base 128 and at most 5 bytes; signed ones (inside records)
-are zigzag encoded, 32 or 64 bits. All readers take `(buffer, position)` and return the value and the position after it.
+Unsigned varints (compact lengths, tags) are little-endian base 128, at most 5 bytes. All readers take `(buffer,
+position)` and return the value and the position after it.
 """
 
 from __future__ import annotations
@@ -63,39 +63,6 @@ def finish_varint(data: Buffer, position: int, first: int) -> tuple[int, int]:
     return value, position
 
 
-def encode_varint(value: int) -> bytes:
-    """Zigzag, 64 bits: the varint and varlong of record batches."""
-    if not -(1 << 63) <= value < 1 << 63:
-        raise ProtocolError(f"{value} is no varlong")
-    number = (value << 1) ^ (value >> 63)
-    out = bytearray()
-    while number > 127:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-def decode_varint(data: Buffer, position: int) -> tuple[int, int]:
-    """Zigzag, up to 10 bytes; raises ProtocolError when it ends too early or does not fit 64 bits."""
-    number = shift = 0
-    try:
-        while True:
-            byte = data[position]
-            position += 1
-            number |= (byte & 0x7F) << shift
-            if byte < 128:
-                break
-            shift += 7
-            if shift > 63:
-                raise ProtocolError("a varlong is longer than 10 bytes")
-    except IndexError:
-        raise ProtocolError("a varlong ends too early") from None
-    if number >> 64:
-        raise ProtocolError("a varlong is larger than 64 bits")
-    return (number >> 1) ^ -(number & 1), position
-
-
 def as_buffer(records: Any) -> memoryview:
     """A records field as one memoryview: as it is when it is a buffer, else read and joined; null is empty."""
     if isinstance(records, memoryview):
@@ -129,6 +96,20 @@ def compact_length(data: Buffer, position: int, first: int, field: str) -> tuple
     if first == 0:
         raise ProtocolError(f"{field} is null")
     return finish_varint(data, position, first)
+
+
+def compact_string_length(data: Buffer, position: int, first: int, field: str) -> tuple[int, int]:
+    if first == 0:
+        raise ProtocolError(f"{field} is null")
+    return finish_string_length(data, position, first)
+
+
+def finish_string_length(data: Buffer, position: int, first: int) -> tuple[int, int]:
+    """Like `finish_varint`, for the length + 1 of a string: refuses one that is longer than a string may be."""
+    length, position = finish_varint(data, position, first)
+    if length > MAX_STRING + 1:
+        raise ProtocolError(f"a string of {length - 1} bytes is too long")
+    return length, position
 
 
 def too_long(field: str, length: int, left: int) -> ProtocolError:
