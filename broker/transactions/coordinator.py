@@ -1,0 +1,436 @@
+"""What the transaction APIs do, apart from wire formats and authorisation.
+
+Each operation looks the id up, checks it under its lock, prepares a transition and stores it; the callback gets the
+answer once the record is replicated. Error choice and order follow KIP-98, KIP-360 and Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from broker.transactions.markers import MarkerManager
+from broker.transactions.state import (
+    MAY_EXPIRE,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    PREPARED,
+    TransactionMetadata,
+    TransactionState,
+    Transition,
+    is_epoch_exhausted,
+)
+from broker.transactions.store import TransactionStore
+from log.topic_partition import TopicPartition
+from network.protocol.errors import ApiError, ErrorCode
+from timer.clock import Clock
+from timer.scheduler import Scheduler
+
+log = logging.getLogger(__name__)
+
+OnError = Callable[[ErrorCode], None]
+
+
+class ProducerIds(Protocol):
+    """Source of fresh producer ids."""
+
+    def generate(self) -> int:
+        """The next id; raises ApiError(COORDINATOR_LOAD_IN_PROGRESS) while no block is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionConfig:
+    """Settings of the coordinator, all in milliseconds."""
+
+    max_timeout_ms: int = 900_000
+    id_expiration_ms: int = 604_800_000
+    abort_timed_out_interval_ms: int = 10_000
+    remove_expired_interval_ms: int = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class InitResult:
+    """Answer of InitProducerId: id and epoch are -1 when there is an error."""
+
+    error: ErrorCode
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedProducer:
+    """Producer id and epoch that a client claims to have (KIP-360)."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+class TransactionCoordinator:
+    """Coordinates the ids whose `__transaction_state` partitions this broker leads."""
+
+    def __init__(
+        self,
+        store: TransactionStore,
+        markers: MarkerManager,
+        producer_ids: ProducerIds,
+        scheduler: Scheduler,
+        clock: Clock,
+        config: TransactionConfig,
+    ) -> None:
+        self.store = store
+        self.markers = markers
+        self._producer_ids = producer_ids
+        self._scheduler = scheduler
+        self._clock = clock
+        self._config = config
+        self._active = False
+
+    # --- life ---
+
+    def startup(self) -> None:
+        """Begin the periodic work: time-outs and id expiry."""
+        self._scheduler.schedule(
+            "transaction-abort",
+            self.abort_timed_out,
+            self._config.abort_timed_out_interval_ms,
+            self._config.abort_timed_out_interval_ms,
+        )
+        self._scheduler.schedule(
+            "transactionalId-expiration",
+            lambda: self.store.expire_ids(self._config.id_expiration_ms),
+            self._config.remove_expired_interval_ms,
+            self._config.remove_expired_interval_ms,
+        )
+        self.markers.startup()
+        self._active = True
+
+    def shutdown(self) -> None:
+        """Stop answering and sending markers; the stored state is the successor's."""
+        self._active = False
+        self.markers.shutdown()
+
+    @property
+    def is_active(self) -> bool:
+        """False before start-up and after shutdown."""
+        return self._active
+
+    def on_election(self, partition: int, epoch: int) -> None:
+        """This broker leads a state partition now: load it in the background and resume its prepared ids."""
+        self.markers.drop_partition(partition)
+        self.store.begin_load(partition, epoch)
+        self._scheduler.schedule_once(
+            f"load-txns-for-partition-__transaction_state-{partition}", lambda: self._load(partition, epoch)
+        )
+
+    def _load(self, partition: int, epoch: int) -> None:
+        try:
+            prepared = self.store.load(partition, epoch)
+        except Exception:
+            log.exception("loading __transaction_state-%d failed", partition)
+            self.store.abandon_load(partition, epoch)
+            return
+        for metadata in prepared:
+            with metadata.lock:
+                if metadata.state not in PREPARED or metadata.pending_state is not None:
+                    continue
+                complete = metadata.prepare_complete(self._clock.wall_ms())
+            self._send_markers(metadata, epoch, complete)
+
+    def on_resignation(self, partition: int, epoch: int | None) -> None:
+        """This broker leads the partition no longer (None: it has no replica any more)."""
+        if self.store.unload(partition, epoch):
+            self.markers.drop_partition(partition)
+            log.info("unloaded __transaction_state-%d", partition)
+
+    # --- InitProducerId ---
+
+    def init_producer_id(
+        self,
+        transactional_id: str | None,
+        timeout_ms: int,
+        expected: ExpectedProducer | None,
+        respond: Callable[[InitResult], None],
+    ) -> None:
+        """A producer id and epoch; fences whoever had the id before."""
+        try:
+            self._init_producer_id(transactional_id, timeout_ms, expected, respond)
+        except ApiError as error:
+            respond(InitResult(error.code))
+
+    def _init_producer_id(
+        self,
+        transactional_id: str | None,
+        timeout_ms: int,
+        expected: ExpectedProducer | None,
+        respond: Callable[[InitResult], None],
+    ) -> None:
+        if transactional_id is None:
+            respond(InitResult(ErrorCode.NONE, self._producer_ids.generate(), 0))
+            return
+        if transactional_id == "":
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        if not 0 < timeout_ms <= self._config.max_timeout_ms:
+            raise ApiError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+        epoch, known = self.store.lookup(transactional_id)
+        if known is None:
+            fresh = TransactionMetadata(
+                transactional_id, self._producer_ids.generate(), timeout_ms, last_update_timestamp=self._clock.wall_ms()
+            )
+            epoch, known = self.store.get_or_add(fresh)
+        metadata = known
+        with metadata.lock:
+            if metadata.pending_state is not None:
+                raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+            if expected is not None and not _is_expected(metadata, expected):
+                raise ApiError(ErrorCode.PRODUCER_FENCED)
+            if metadata.state in PREPARED:
+                raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+            if metadata.state in MAY_EXPIRE:
+                to = self._prepare_init(metadata, timeout_ms, expected)
+            elif metadata.state is TransactionState.ONGOING:
+                to = metadata.prepare_fence()
+            else:
+                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        if to.state is TransactionState.PREPARE_EPOCH_FENCE:
+            self._abort_fenced(
+                metadata,
+                epoch,
+                to,
+                lambda error: respond(
+                    InitResult(ErrorCode.CONCURRENT_TRANSACTIONS if error is ErrorCode.NONE else error)
+                ),
+            )
+            return
+
+        def stored(error: ErrorCode) -> None:
+            if error is ErrorCode.NONE:
+                log.info(
+                    "%s: initialised with producer id %d and epoch %d",
+                    transactional_id,
+                    to.producer_id,
+                    to.producer_epoch,
+                )
+                respond(InitResult(error, to.producer_id, to.producer_epoch))
+            else:
+                respond(InitResult(error))
+
+        self.store.append(metadata, epoch, to, stored)
+
+    def _prepare_init(
+        self, metadata: TransactionMetadata, timeout_ms: int, expected: ExpectedProducer | None
+    ) -> Transition:
+        now = self._clock.wall_ms()
+        expected_epoch = None if expected is None else expected.producer_epoch
+        exhausted = is_epoch_exhausted(metadata.producer_epoch)
+        if exhausted and (expected_epoch is None or expected_epoch == metadata.producer_epoch):
+            return metadata.prepare_producer_id_rotation(
+                self._producer_ids.generate(), timeout_ms, now, record_last_epoch=expected is not None
+            )
+        if exhausted:
+            raise ApiError(ErrorCode.PRODUCER_FENCED)
+        return metadata.prepare_new_epoch(timeout_ms, expected_epoch, now)
+
+    # --- partitions of the open transaction ---
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer: ExpectedProducer,
+        partitions: frozenset[TopicPartition],
+        respond: OnError,
+    ) -> None:
+        """Begin or extend the transaction; the answer comes after the append."""
+        try:
+            epoch, metadata = self._lookup_producer(transactional_id, producer)
+            with metadata.lock:
+                _check_epoch(metadata, producer)
+                if metadata.pending_state is not None or metadata.state in PREPARED:
+                    raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+                if metadata.state is TransactionState.ONGOING and partitions <= metadata.partitions:
+                    to = None
+                else:
+                    to = metadata.prepare_add_partitions(partitions, self._clock.wall_ms())
+        except ApiError as error:
+            respond(error.code)
+            return
+        if to is None:
+            respond(ErrorCode.NONE)
+        else:
+            self.store.append(metadata, epoch, to, respond)
+
+    def verify_partitions(
+        self, transactional_id: str, producer: ExpectedProducer, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Whether partitions are in the open transaction (KIP-890); asked by partition leaders."""
+        wanted = list(partitions)
+        try:
+            _, metadata = self._lookup_producer(transactional_id, producer)
+            with metadata.lock:
+                _check_epoch(metadata, producer)
+                if metadata.state in PREPARED:
+                    raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+                return {
+                    tp: ErrorCode.NONE if tp in metadata.partitions else ErrorCode.TRANSACTION_ABORTABLE
+                    for tp in wanted
+                }
+        except ApiError as error:
+            return dict.fromkeys(wanted, error.code)
+
+    def _lookup_producer(self, transactional_id: str, producer: ExpectedProducer) -> tuple[int, TransactionMetadata]:
+        if transactional_id == "":
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        epoch, metadata = self.store.lookup(transactional_id)
+        if metadata is None:
+            raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        with metadata.lock:
+            if metadata.producer_id != producer.producer_id:
+                raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return epoch, metadata
+
+    # --- the end ---
+
+    def end_transaction(
+        self, transactional_id: str, producer: ExpectedProducer, commit: bool, respond: OnError
+    ) -> None:
+        """Decide the transaction; answered once the decision is replicated, the markers follow."""
+        try:
+            epoch, metadata = self._lookup_producer(transactional_id, producer)
+            with metadata.lock:
+                _check_epoch(metadata, producer)
+                if metadata.pending_state is not None:
+                    raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+                if metadata.state is not TransactionState.ONGOING:
+                    answer = _END_OF_CLOSED[metadata.state, commit]
+                    if answer is not ErrorCode.NONE:
+                        raise ApiError(answer)
+                    to = None
+                else:
+                    to = metadata.prepare_end(commit, self._clock.wall_ms())
+        except ApiError as error:
+            respond(error.code)
+            return
+        if to is None:
+            respond(ErrorCode.NONE)
+        else:
+            self._store_decision(metadata, epoch, to, respond)
+
+    def _abort_fenced(self, metadata: TransactionMetadata, epoch: int, fence: Transition, respond: OnError) -> None:
+        with metadata.lock:
+            metadata.take_fence(fence)
+            to = metadata.prepare_end(commit=False, now=self._clock.wall_ms())
+
+        def stored(error: ErrorCode) -> None:
+            if error is not ErrorCode.NONE:
+                with metadata.lock:
+                    metadata.failed_epoch_fence = True
+            respond(error)
+
+        self._store_decision(metadata, epoch, to, stored)
+
+    def _store_decision(self, metadata: TransactionMetadata, epoch: int, to: Transition, respond: OnError) -> None:
+        def stored(error: ErrorCode) -> None:
+            if error is not ErrorCode.NONE:
+                respond(error)
+                return
+            with metadata.lock:
+                if not self.store.is_current(metadata.transactional_id, epoch, metadata):
+                    error = ErrorCode.NOT_COORDINATOR
+                else:
+                    complete = metadata.prepare_complete(self._clock.wall_ms())
+            respond(error)
+            if error is ErrorCode.NONE:
+                self._send_markers(metadata, epoch, complete)
+
+        self.store.append(metadata, epoch, to, stored)
+
+    def _send_markers(self, metadata: TransactionMetadata, epoch: int, complete: Transition) -> None:
+        with metadata.lock:
+            partitions = frozenset(metadata.partitions)
+        self.markers.send(metadata, epoch, complete, partitions)
+
+    # --- time-outs ---
+
+    def abort_timed_out(self) -> None:
+        """Fence and abort every transaction that is open for longer than its timeout."""
+        now = self._clock.wall_ms()
+        for epoch, metadata in self.store.all_ids():
+            with metadata.lock:
+                overdue = (
+                    metadata.state is TransactionState.ONGOING
+                    and metadata.pending_state is None
+                    and metadata.start_timestamp + metadata.timeout_ms < now
+                )
+                if not overdue:
+                    continue
+                fence = metadata.prepare_fence()
+            log.info("%s: transaction timed out after %d ms", metadata.transactional_id, metadata.timeout_ms)
+            self._abort_fenced(metadata, epoch, fence, lambda error: None)
+
+    # --- for operators ---
+
+    def describe(self, transactional_id: str) -> TransactionMetadata:
+        """The id's metadata; raises ApiError with the code that DescribeTransactions shows for it."""
+        if not self._active:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if transactional_id == "":
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        _, metadata = self.store.lookup(transactional_id)
+        if metadata is None or metadata.state is TransactionState.DEAD:
+            raise ApiError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+        return metadata
+
+    def list_transactions(
+        self, states: frozenset[TransactionState] | None, producer_ids: frozenset[int], duration_ms: int
+    ) -> list[TransactionMetadata]:
+        """Ids that pass the filters (None, empty and negative mean: no filter).
+
+        Raises ApiError(COORDINATOR_NOT_AVAILABLE) or ApiError(COORDINATOR_LOAD_IN_PROGRESS).
+        """
+        if not self._active:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if self.store.is_loading:
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        now = self._clock.wall_ms()
+        found = []
+        for _, metadata in self.store.all_ids():
+            with metadata.lock:
+                dead = TransactionState.DEAD in (metadata.state, metadata.pending_state)
+                if dead or (producer_ids and metadata.producer_id not in producer_ids):
+                    continue
+                if states is not None and metadata.state not in states:
+                    continue
+                if duration_ms >= 0 and now - metadata.start_timestamp <= duration_ms:
+                    continue
+            found.append(metadata)
+        return found
+
+
+_S = TransactionState
+# EndTxn on an id without open transaction: (state, commit) -> answer.
+_END_OF_CLOSED = {
+    (_S.COMPLETE_COMMIT, True): ErrorCode.NONE,
+    (_S.COMPLETE_COMMIT, False): ErrorCode.INVALID_TXN_STATE,
+    (_S.COMPLETE_ABORT, True): ErrorCode.INVALID_TXN_STATE,
+    (_S.COMPLETE_ABORT, False): ErrorCode.NONE,
+    (_S.PREPARE_COMMIT, True): ErrorCode.CONCURRENT_TRANSACTIONS,
+    (_S.PREPARE_COMMIT, False): ErrorCode.INVALID_TXN_STATE,
+    (_S.PREPARE_ABORT, True): ErrorCode.INVALID_TXN_STATE,
+    (_S.PREPARE_ABORT, False): ErrorCode.CONCURRENT_TRANSACTIONS,
+    (_S.EMPTY, True): ErrorCode.INVALID_TXN_STATE,
+    (_S.EMPTY, False): ErrorCode.INVALID_TXN_STATE,
+}
+
+
+def _check_epoch(metadata: TransactionMetadata, producer: ExpectedProducer) -> None:
+    if metadata.producer_epoch != producer.producer_epoch:
+        raise ApiError(ErrorCode.PRODUCER_FENCED)
+
+
+def _is_expected(metadata: TransactionMetadata, expected: ExpectedProducer) -> bool:
+    return (
+        metadata.producer_epoch == NO_PRODUCER_EPOCH
+        or expected.producer_id == metadata.producer_id
+        or (expected.producer_id == metadata.last_producer_id and is_epoch_exhausted(expected.producer_epoch))
+    )
