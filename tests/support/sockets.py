@@ -23,24 +23,9 @@ from network.protocol.messages.produce import (
 from network.request import Request
 from network.server import SocketServer
 from network.server_config import ListenerConfig, SocketServerConfig
+from timer.clock import SystemClock
 
 WAIT_S = 10.0
-
-
-class RealClock:
-    """Satisfies `timer.clock.Clock`."""
-
-    def monotonic_ns(self) -> int:
-        return time.monotonic_ns()
-
-    def monotonic_ms(self) -> int:
-        return time.monotonic_ns() // 1_000_000
-
-    def wall_ms(self) -> int:
-        return time.time_ns() // 1_000_000
-
-    def wait(self, condition: threading.Condition, timeout_ms: float | None) -> bool:
-        return condition.wait(None if timeout_ms is None else timeout_ms / 1000)
 
 
 class Recorded:
@@ -172,7 +157,7 @@ class Servers:
     """Starts servers and stops every one of them."""
 
     def __init__(self) -> None:
-        self.clock = RealClock()
+        self.clock = SystemClock()
         self._servers: list[SocketServer] = []
         self._clients: list[RawClient] = []
 
