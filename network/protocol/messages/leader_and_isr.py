@@ -35,7 +35,7 @@ class LeaderAndIsrLiveLeader(Struct):
 
 class LeaderAndIsrRequest(Request, key=4, versions=(0, 7), flexible=4):
     controller_id: int = int32()
-    is_k_raft_controller: bool = boolean("7+")
+    is_kraft_controller: bool = boolean("7+")
     controller_epoch: int = int32()
     broker_epoch: int = int64("2+", default=-1, ignorable=True)
     type: int = int8("5+")

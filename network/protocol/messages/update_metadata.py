@@ -41,7 +41,7 @@ class UpdateMetadataBroker(Struct):
 
 class UpdateMetadataRequest(Request, key=6, versions=(0, 8), flexible=6):
     controller_id: int = int32()
-    is_k_raft_controller: bool = boolean("8+")
+    is_kraft_controller: bool = boolean("8+")
     type: int = int8("8+", tag=0)
     controller_epoch: int = int32()
     broker_epoch: int = int64("5+", default=-1, ignorable=True)
