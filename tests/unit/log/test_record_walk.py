@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from log.batch import RecordBatch
+from log.errors import InvalidRecordError
+from log.record import BatchBuilder, Record, iter_records
+from log.record_walk import WalkResult, walk_records
+
+
+def _batch(records: list[tuple]) -> RecordBatch:
+    builder = BatchBuilder()
+    for timestamp, key, value, headers, gap in records:
+        builder.append(timestamp, key, value, headers, offset=builder.last_offset + 1 + gap)
+    return RecordBatch(builder.build())
+
+
+def _expected(batch: RecordBatch) -> WalkResult:
+    found: list[Record] = list(iter_records(batch))
+    deltas = [record.timestamp - batch.base_timestamp for record in found]
+    return WalkResult(
+        max(deltas),
+        min(deltas),
+        [record.offset for record in found] == list(range(len(found))),
+        any(record.key is None for record in found),
+    )
+
+
+# Runs of equal records, with changes between and sometimes within them.
+pieces = st.lists(
+    st.tuples(
+        st.integers(1, 150),  # records
+        st.integers(0, 3000),  # size of the value
+        st.sampled_from([None, 0, 5, 70]),  # size of the key
+        st.sampled_from([0, 1, 40, 9000, 3_000_000]),  # step of the timestamp
+        st.integers(0, 2),  # headers
+        st.sampled_from([0, 0, 0, 1]),  # gap before the first record
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@given(pieces, st.randoms(use_true_random=False))
+@settings(max_examples=120, deadline=None)
+def test_walk_agrees_with_the_iterator(found, rng):
+    timestamp, records = 1_000_000_000, []
+    for count, size, key, step, headers, gap in found:
+        for index in range(count):
+            timestamp += step if rng.random() < 0.95 else -step
+            records.append(
+                (
+                    max(0, timestamp),
+                    None if key is None else b"k" * key,
+                    b"v" * size,
+                    [("name", b"x" * 8)] * headers,
+                    gap if index == 0 else 0,
+                )
+            )
+    batch = _batch(records)
+    assert walk_records(bytes(batch.payload), batch.record_count) == _expected(batch)
+
+
+@pytest.mark.parametrize("size", [0, 10, 100])
+def test_long_uniform_batches(size):
+    batch = _batch([(1000 + i // 7, b"key", b"v" * size, (), 0) for i in range(20_000)])
+    assert walk_records(bytes(batch.payload), 20_000) == WalkResult(19_999 // 7, 0, True, False)
+
+
+def _verdict(data: bytes, count: int) -> bool:
+    try:
+        walk_records(data, count)
+    except InvalidRecordError:
+        return False
+    return True
+
+
+def _plain_verdict(data: bytes, count: int) -> bool:
+    builder = BatchBuilder()
+    builder.append(0, None, None)
+    built = builder.build()[:61] + data
+    built[8:12] = (len(built) - 12).to_bytes(4, "big")
+    built[57:61] = count.to_bytes(4, "big")
+    try:
+        list(iter_records(RecordBatch(built)))
+    except InvalidRecordError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_damage_anywhere_is_judged_like_by_the_iterator(seed):
+    rng = random.Random(seed)
+    records = [(1000 + (i * seed), b"key", b"v" * 20, [("h", b"1")] * (seed % 2), 0) for i in range(90)]
+    batch = _batch(records)
+    data = bytes(batch.payload)
+    judged = {True: 0, False: 0}
+    for _ in range(600):
+        position = rng.randrange(len(data))
+        damaged = bytearray(data)
+        damaged[position] ^= 1 << rng.randrange(8)
+        verdict = _verdict(bytes(damaged), 90)
+        assert verdict == _plain_verdict(bytes(damaged), 90), position
+        judged[verdict] += 1
+    assert judged[True]
+    assert judged[False]
+
+
+def test_cuts_and_wrong_counts():
+    batch = _batch([(1000, b"key", b"v" * 20, (), 0) for _ in range(50)])
+    data = bytes(batch.payload)
+    for cut in range(len(data)):
+        assert not _verdict(data[:cut], 50)
+    for count in (0, 49, 51):
+        assert not _verdict(data, count)
+    assert not _verdict(data + b"\x00", 50)
+    assert _verdict(b"", 0)
