@@ -1,0 +1,52 @@
+"""What an append answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from log.errors import RecordError
+
+
+class LeaderHwChange(Enum):
+    """What an append as leader did to the high watermark; the caller sets it after the append."""
+
+    NONE = 0
+    SAME = 1
+    INCREASED = 2
+
+
+@dataclass(slots=True)
+class LogAppendInfo:
+    """Offsets, timestamps and sizes of one append to one partition.
+
+    `first_offset` and `last_offset` are -1 if nothing was appended. `max_timestamp` is the largest record timestamp
+    in ms, and `offset_of_max_timestamp` the last offset of the first batch that has it. `log_append_time` is -1 unless
+    the topic uses LogAppendTime. `valid_bytes` are the bytes written. A `duplicate` is a batch that was written before:
+    the offsets are those of then, and nothing was written.
+    """
+
+    first_offset: int = -1
+    last_offset: int = -1
+    max_timestamp: int = -1
+    offset_of_max_timestamp: int = -1
+    log_append_time: int = -1
+    log_start_offset: int = -1
+    last_leader_epoch: int = -1
+    source_codec: int = 0
+    valid_bytes: int = 0
+    batch_count: int = 0
+    last_offset_of_first_batch: int = -1
+    leader_hw_change: LeaderHwChange = LeaderHwChange.NONE
+    duplicate: bool = False
+    record_errors: Sequence[RecordError] = ()
+    error_message: str | None = None
+
+    @property
+    def message_count(self) -> int:
+        """Offsets taken by the append."""
+        return self.last_offset - self.first_offset + 1 if self.first_offset >= 0 else 0
+
+
+NOTHING_APPENDED = LogAppendInfo()

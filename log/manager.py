@@ -1,0 +1,603 @@
+"""All logs of a broker, in several log directories.
+
+A directory whose disk fails goes offline with its logs and the broker goes on with the others. Locks: `_lock` guards
+the maps and is never held while a log's lock is waited for on an append path; a log reports I/O errors under its own
+lock, so the report only takes `_failure_lock`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from threading import Lock, RLock
+from typing import TYPE_CHECKING
+
+from log.checkpoint import OffsetCheckpoint
+from log.config import MAX_INT64, LogConfig
+from log.deletion import DeletionQueue
+from log.errors import InconsistentTopicIdError, LogDirNotFoundError, LogError, StorageError
+from log.file_range import DEFAULT_OPEN_FILES, OpenFileBound
+from log.loader import LoadOptions, open_log
+from log.local_log import LogEnvironment
+from log.log_dir import LogDir
+from log.log_dir_loading import LoadProgress, load_log_dir
+from log.meta_properties import (
+    MetaProperties,
+    check_meta_properties,
+    read_meta_properties,
+    write_meta_properties,
+)
+from log.names import DirectoryKind, current_dir_name, parse_dir_name, renamed_dir_name
+from log.partition_log import PartitionLog
+from log.producer_state import ProducerStateConfig
+from log.topic_partition import TopicPartition
+from timer.metrics import NULL_METRICS, Metrics
+
+if TYPE_CHECKING:
+    from timer.clock import Clock
+    from timer.scheduler import Scheduler
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LogManagerSettings:
+    """Broker-level intervals and bounds, with Kafka's defaults. Milliseconds."""
+
+    recovery_threads_per_dir: int = 1
+    retention_check_ms: int = 300_000
+    flush_check_ms: int = MAX_INT64
+    recovery_point_checkpoint_ms: int = 60_000
+    log_start_offset_checkpoint_ms: int = 60_000
+    initial_task_delay_ms: int = 30_000
+    file_delete_delay_ms: int = 60_000
+    producer_expiration_check_ms: int = 600_000
+    cleaner_enabled: bool = True
+    open_files: int = DEFAULT_OPEN_FILES
+
+
+class LogManager:
+    """Creates, finds, moves and deletes logs; checkpoints, flushes and applies retention in the background."""
+
+    def __init__(
+        self,
+        log_dirs: Sequence[str],
+        *,
+        default_config: LogConfig,
+        topic_configs: Callable[[str], Mapping[str, str]],
+        broker_id: int,
+        cluster_id: str | None,
+        clock: Clock,
+        scheduler: Scheduler,
+        metrics: Metrics = NULL_METRICS,
+        settings: LogManagerSettings = LogManagerSettings(),
+        producer_config: ProducerStateConfig | None = None,
+        on_dir_failure: Callable[[str], None] | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.default_config = default_config
+        self.settings = settings
+        self.broker_id = broker_id
+        self.cluster_id = cluster_id
+        self.env = LogEnvironment(
+            clock,
+            scheduler,
+            bound=OpenFileBound(settings.open_files),
+            on_io_error=lambda directory, message, error: self._report_failure(directory, f"{message}: {error}"),
+            rng=rng,
+        )
+        self._topic_configs = topic_configs
+        self._producer_config = producer_config if producer_config is not None else ProducerStateConfig()
+        self._metrics = metrics
+        self._on_dir_failure = on_dir_failure
+        self._lock = RLock()
+        self._failure_lock = Lock()
+        self._failed: set[str] = set()
+        self._dirs = {path: LogDir(path) for path in _absolute(log_dirs)}
+        self._live: dict[str, LogDir] = {}
+        self._current: dict[TopicPartition, PartitionLog] = {}
+        self._future: dict[TopicPartition, PartitionLog] = {}
+        self._strays: dict[TopicPartition, PartitionLog] = {}
+        self._preferred_dirs: dict[TopicPartition, str] = {}
+        self._deletions = DeletionQueue(self.env, settings.file_delete_delay_ms)
+        self._started = False
+
+    # ---- start and stop
+
+    def startup(self) -> None:
+        """Lock the directories, load all logs and start the background tasks.
+
+        A directory that cannot be read or written goes offline. Raises `LogDirLockedError` if another broker has one,
+        `LogError` for a foreign sub-directory or a partition found twice, `InconsistentMetadataError` if a
+        `meta.properties` belongs to another broker, and `StorageError` if no directory is left.
+        """
+        for path, log_dir in self._dirs.items():
+            try:
+                log_dir.prepare()
+                log_dir.lock()
+            except (OSError, StorageError) as error:
+                self._report_failure(path, f"opening the log directory: {error}")
+                continue
+            self._live[path] = log_dir
+        self._check_meta_properties()
+        self._require_live_dir()
+        for log_dir in list(self._live.values()):
+            self._load(log_dir)
+        self._require_live_dir()
+        self._schedule_tasks()
+        self._register_metrics()
+        self._started = True
+
+    def _require_live_dir(self) -> None:
+        if not self.live_log_dirs:
+            raise StorageError("none of the log directories is usable: " + ", ".join(self._dirs))
+
+    def _check_meta_properties(self) -> None:
+        """Every directory must be this broker's; new ones are marked as such."""
+        found: dict[str, MetaProperties | None] = {}
+        for path in list(self._live):
+            try:
+                found[path] = read_meta_properties(path)
+            except StorageError as error:
+                self._report_failure(path, str(error))
+        check_meta_properties(found, self.cluster_id, self.broker_id)
+        for path, known in found.items():
+            directory_id = None if known is None else known.directory_id
+            try:
+                write_meta_properties(
+                    path, MetaProperties(self.cluster_id, self.broker_id, directory_id), self.env.clock.wall_ms()
+                )
+            except StorageError as error:
+                self._report_failure(path, str(error))
+
+    def _load(self, log_dir: LogDir) -> None:
+        progress = LoadProgress(log_dir.path, self.env.clock)
+        self._register_load_metrics(log_dir.path, progress)
+        try:
+            logs = load_log_dir(log_dir, self.settings.recovery_threads_per_dir, self._open_found, progress)
+        except (OSError, StorageError) as error:
+            self._report_failure(log_dir.path, f"loading logs: {error}")
+            self._take_offline(log_dir.path)
+            return
+        for log in logs:
+            self._add_loaded(log)
+
+    def _open_found(self, directory: str, options: LoadOptions) -> PartitionLog:
+        topic = parse_dir_name(os.path.basename(directory))[0].topic
+        return open_log(directory, self._config_for(topic), self.env, options, producer_config=self._producer_config)
+
+    def _add_loaded(self, log: PartitionLog) -> None:
+        tp = log.topic_partition
+        if log.is_deleting:
+            self._deletions.add(log)
+        elif log.is_stray:
+            self._strays[tp] = log
+            logger.warning("%s: a stray replica in %s is left alone", tp, log.directory)
+        else:
+            logs = self._future if log.is_future else self._current
+            other = logs.get(tp)
+            if other is not None:
+                raise LogError(
+                    f"partition {tp} is in both {log.directory} and {other.directory}; remove one of them by hand"
+                )
+            logs[tp] = log
+            self._register_log_metrics(log)
+
+    def shutdown(self) -> None:
+        """Clean stop: every log is flushed and closed, checkpoints are written, and last the clean-shutdown markers.
+
+        High watermark checkpoints are written by the replica manager before this.
+        """
+        self._deletions.stop()
+        for path, log_dir in list(self._live.items()):
+            try:
+                clean = self._close_logs(path)
+                self.checkpoint_recovery_points(path)
+                self.checkpoint_log_start_offsets(path)
+                if clean and (log_dir.had_clean_shutdown or log_dir.loading_finished):
+                    log_dir.write_clean_shutdown_marker()
+            except (OSError, StorageError):
+                logger.exception("%s: could not be shut down cleanly; it will be recovered", path)
+        for log_dir in self._live.values():
+            try:
+                log_dir.unlock()
+            except OSError:
+                logger.exception("%s: could not give the lock back", log_dir.path)
+
+    def _close_logs(self, log_dir: str) -> bool:
+        """Flush and close all logs of a directory; False if one failed."""
+        clean = True
+        for log in self._logs_in(log_dir):
+            try:
+                log.flush(force_active=True)
+                log.take_producer_snapshot()
+                log.close()
+            except (LogError, OSError):
+                logger.exception("%s: could not be closed cleanly", log.topic_partition)
+                clean = False
+        for log in [*self._deletions.logs(), *self._strays.values()]:
+            if log.parent_dir == log_dir:
+                log.close_handles()
+        return clean
+
+    # ---- directories
+
+    @property
+    def log_dirs(self) -> list[str]:
+        """All configured directories, as absolute paths."""
+        return list(self._dirs)
+
+    @property
+    def live_log_dirs(self) -> list[str]:
+        failed = self._failed
+        return [path for path in self._live if path not in failed]
+
+    @property
+    def offline_log_dirs(self) -> list[str]:
+        live = set(self.live_log_dirs)
+        return [path for path in self._dirs if path not in live]
+
+    def is_log_dir_online(self, path: str) -> bool:
+        return os.path.abspath(path) in self.live_log_dirs
+
+    @property
+    def high_watermark_checkpoints(self) -> dict[str, OffsetCheckpoint]:
+        """The high watermark checkpoint of each live directory."""
+        return {path: self._live[path].high_watermarks for path in self.live_log_dirs}
+
+    def _report_failure(self, directory: str, message: str) -> None:
+        """A disk has failed; told once per directory. Called under any lock, so the work is done elsewhere."""
+        with self._failure_lock:
+            if directory in self._failed or directory not in self._dirs:
+                return
+            self._failed = self._failed | {directory}
+        logger.error("log directory %s goes offline: %s", directory, message)
+        if self._on_dir_failure is not None:
+            self._on_dir_failure(directory)
+        elif self._started:
+            self.env.scheduler.schedule_once("handle-log-dir-failure", partial(self._handle_failure, directory))
+
+    def _handle_failure(self, directory: str) -> None:
+        self.handle_log_dir_failure(directory)
+
+    def handle_log_dir_failure(self, directory: str) -> list[TopicPartition]:
+        """Take a directory offline: its logs are closed and forgotten. Returns the partitions that went with it."""
+        path = os.path.abspath(directory)
+        with self._failure_lock:
+            self._failed = self._failed | {path}
+        gone = self._take_offline(path)
+        logger.warning("log directory %s is offline with %d logs", path, len(gone))
+        return gone
+
+    def _take_offline(self, path: str) -> list[TopicPartition]:
+        with self._lock:
+            closing = list(self._logs_in(path))
+            for logs in (self._current, self._future, self._strays):
+                for tp in [tp for tp, log in logs.items() if log.parent_dir == path]:
+                    del logs[tp]
+            closing += self._deletions.remove_dir(path)
+            log_dir = self._live.pop(path, None)
+        for log in closing:
+            self._remove_log_metrics(log)
+            log.close_handles()
+        if log_dir is not None:
+            try:
+                log_dir.unlock(remove=False)
+            except OSError:
+                logger.exception("%s: could not give the lock back", path)
+        return [log.topic_partition for log in closing]
+
+    # ---- logs
+
+    def get_log(self, tp: TopicPartition, is_future: bool = False) -> PartitionLog | None:
+        return (self._future if is_future else self._current).get(tp)
+
+    def all_logs(self) -> list[PartitionLog]:
+        """Current and future logs."""
+        with self._lock:
+            return [*self._current.values(), *self._future.values()]
+
+    def logs_by_topic(self, topic: str) -> list[PartitionLog]:
+        return [log for log in self.all_logs() if log.topic_partition.topic == topic]
+
+    def _logs_in(self, log_dir: str) -> list[PartitionLog]:
+        return [log for log in self.all_logs() if log.parent_dir == log_dir]
+
+    def get_or_create_log(
+        self, tp: TopicPartition, *, is_new: bool = False, is_future: bool = False, topic_id: bytes | None = None
+    ) -> PartitionLog:
+        """The log of `tp`, created if need be in the preferred directory or the one with the fewest logs.
+
+        With a directory offline a log is only created if it `is_new`: it may exist there. Raises `StorageError`,
+        `InconsistentTopicIdError` if the log belongs to another topic of that name, and `LogDirNotFoundError` for a
+        future log without a preferred directory, or if that is where the current log is.
+        """
+        with self._lock:
+            log = self.get_log(tp, is_future)
+            if log is None:
+                log = self._create_log(tp, is_new=is_new, is_future=is_future, topic_id=topic_id)
+        if topic_id is not None and log.topic_id is not None and log.topic_id != topic_id:
+            raise InconsistentTopicIdError(f"{tp}: the log has topic id {log.topic_id.hex()}, not {topic_id.hex()}")
+        return log
+
+    def _create_log(self, tp: TopicPartition, *, is_new: bool, is_future: bool, topic_id: bytes | None) -> PartitionLog:
+        if not is_new and self.offline_log_dirs:
+            raise StorageError(f"cannot create a log for {tp}: log directories {self.offline_log_dirs} are offline")
+        preferred = self._preferred_dirs.get(tp)
+        if is_future:
+            current = self._current.get(tp)
+            if preferred is None:
+                raise LogDirNotFoundError(f"no log directory is asked for to move {tp} to")
+            if current is not None and current.parent_dir == preferred:
+                raise LogDirNotFoundError(f"{tp} is in {preferred} already")
+        candidates = [preferred] if preferred in self.live_log_dirs else self._dirs_by_load()
+        name = renamed_dir_name(tp, DirectoryKind.FUTURE) if is_future else current_dir_name(tp)
+        failure: OSError | None = None
+        for parent in candidates:
+            try:
+                log = open_log(
+                    os.path.join(parent, name),
+                    self._config_for(tp.topic),
+                    self.env,
+                    topic_partition=tp,
+                    topic_id=topic_id,
+                    producer_config=self._producer_config,
+                )
+            except OSError as error:
+                failure = error
+                self._report_failure(parent, f"creating a log for {tp}: {error}")
+                continue
+            (self._future if is_future else self._current)[tp] = log
+            if not is_future:
+                self._preferred_dirs.pop(tp, None)
+            self._register_log_metrics(log)
+            logger.info("%s: created the log in %s", tp, log.directory)
+            return log
+        raise StorageError(f"no log directory can hold {tp}: {failure or 'all are offline'}")
+
+    def _dirs_by_load(self) -> list[str]:
+        """Live directories, the one with the fewest logs first."""
+        counts = dict.fromkeys(self.live_log_dirs, 0)
+        for log in self.all_logs():
+            if log.parent_dir in counts:
+                counts[log.parent_dir] += 1
+        return sorted(counts, key=lambda path: counts[path])
+
+    def truncate_to(self, offsets: Mapping[TopicPartition, int], *, is_future: bool = False) -> None:
+        """Cut logs back, and write the recovery points of their directories. Unknown partitions are skipped."""
+        touched: set[str] = set()
+        for tp, offset in offsets.items():
+            log = self.get_log(tp, is_future)
+            if log is not None and log.truncate_to(offset):
+                touched.add(log.parent_dir)
+        for path in touched:
+            self.checkpoint_recovery_points(path)
+
+    def truncate_fully_and_start_at(
+        self, tp: TopicPartition, offset: int, *, is_future: bool = False, log_start_offset: int | None = None
+    ) -> None:
+        """Empty a log and let it go on at `offset`."""
+        log = self.get_log(tp, is_future)
+        if log is not None:
+            log.truncate_fully_and_start_at(offset, log_start_offset)
+            self.checkpoint_recovery_points(log.parent_dir)
+
+    def async_delete(
+        self, tp: TopicPartition, *, is_future: bool = False, checkpoint: bool = True, is_stray: bool = False
+    ) -> PartitionLog | None:
+        """Take the log of `tp` away: its directory is renamed, and removed after `file.delete.delay.ms`.
+
+        A stray's directory is kept. Returns the log, None if there is none. Raises `StorageError`.
+        """
+        with self._lock:
+            log = (self._future if is_future else self._current).pop(tp, None)
+        if log is None:
+            return None
+        self._remove_log_metrics(log)
+        kind = DirectoryKind.STRAY if is_stray else DirectoryKind.DELETE
+        log.rename_dir(renamed_dir_name(tp, kind))
+        if is_stray:
+            log.close()
+            self._strays[tp] = log
+        else:
+            log.close_handles()
+            self._deletions.add(log)
+        if checkpoint:
+            self.checkpoint_recovery_points(log.parent_dir)
+            self.checkpoint_log_start_offsets(log.parent_dir)
+        return log
+
+    # ---- moving between directories
+
+    def maybe_update_preferred_log_dir(self, tp: TopicPartition, path: str) -> None:
+        """Note where AlterReplicaLogDirs wants `tp`; forgotten if a log of `tp` is there already."""
+        path = os.path.abspath(path)
+        if path not in self.live_log_dirs:
+            raise LogDirNotFoundError(f"{path} is not a live log directory of this broker")
+        with self._lock:
+            for log in (self.get_log(tp), self.get_log(tp, is_future=True)):
+                if log is not None and log.parent_dir == path:
+                    return
+            self._preferred_dirs[tp] = path
+
+    def replace_current_with_future_log(self, tp: TopicPartition) -> None:
+        """The future log has caught up: it becomes the log, and the old one is deleted."""
+        with self._lock:
+            source = self._current.get(tp)
+            future = self._future.get(tp)
+            if future is None:
+                raise StorageError(f"{tp}: there is no future log")
+            future.rename_dir(current_dir_name(tp))
+            if source is not None:
+                future.update_high_watermark(source.high_watermark)
+            del self._future[tp]
+            self._current[tp] = future
+            if source is not None:
+                self._remove_log_metrics(source)
+                source.rename_dir(renamed_dir_name(tp, DirectoryKind.DELETE))
+                source.close_handles()
+                self._deletions.add(source)
+            self._register_log_metrics(future)
+        for path in {future.parent_dir} | ({source.parent_dir} if source is not None else set()):
+            self.checkpoint_recovery_points(path)
+            self.checkpoint_log_start_offsets(path)
+
+    # ---- configuration
+
+    def _config_for(self, topic: str) -> LogConfig:
+        return LogConfig.from_mapping(self._topic_configs(topic), self.default_config)
+
+    def update_topic_config(self, topic: str, overrides: Mapping[str, str]) -> None:
+        """Use new overrides for all logs of `topic`."""
+        config = LogConfig.from_mapping(overrides, self.default_config)
+        for log in self.logs_by_topic(topic):
+            log.update_config(config)
+
+    def update_default_config(self, config: LogConfig) -> None:
+        """Use new broker defaults, under the overrides of each topic."""
+        self.default_config = config
+        configs: dict[str, LogConfig] = {}
+        for log in self.all_logs():
+            topic = log.topic_partition.topic
+            if topic not in configs:
+                configs[topic] = self._config_for(topic)
+            log.update_config(configs[topic])
+
+    # ---- background tasks
+
+    def _schedule_tasks(self) -> None:
+        settings, schedule = self.settings, self.env.scheduler.schedule
+        delay = settings.initial_task_delay_ms
+        schedule("kafka-log-retention", self.cleanup_logs, delay, settings.retention_check_ms)
+        if settings.flush_check_ms < MAX_INT64:
+            schedule("kafka-log-flusher", self.flush_dirty_logs, delay, settings.flush_check_ms)
+        schedule(
+            "kafka-recovery-point-checkpoint",
+            self.checkpoint_recovery_points,
+            delay,
+            settings.recovery_point_checkpoint_ms,
+        )
+        schedule(
+            "kafka-log-start-offset-checkpoint",
+            self.checkpoint_log_start_offsets,
+            delay,
+            settings.log_start_offset_checkpoint_ms,
+        )
+        schedule("producer-id-expiration", self.remove_expired_producers, delay, settings.producer_expiration_check_ms)
+        self.env.scheduler.schedule_once("kafka-delete-logs", self._deletions.run, delay)
+
+    def cleanup_logs(self) -> None:
+        """Apply retention to every log that the cleaner does not look after."""
+        for log in self.all_logs():
+            if not log.config.compact:
+                self._guarded(log, log.delete_old_segments)
+
+    def flush_dirty_logs(self) -> None:
+        """Flush every log that was last flushed longer than its `flush.ms` ago."""
+        now = self.env.clock.wall_ms()
+        for log in self.all_logs():
+            if now - log.last_flushed_ms >= log.config.flush_ms:
+                self._guarded(log, log.flush)
+
+    def remove_expired_producers(self) -> None:
+        for log in self.all_logs():
+            self._guarded(log, log.remove_expired_producers)
+
+    def _guarded(self, log: PartitionLog, work: Callable[[], object]) -> None:
+        """One log's trouble must not keep the others from their turn."""
+        try:
+            work()
+        except LogError:
+            logger.exception("%s: background work failed", log.topic_partition)
+
+    def checkpoint_recovery_points(self, path: str | None = None) -> None:
+        """Write the recovery points of one directory, or of all."""
+        for log_dir, logs in self._by_dir(path):
+            offsets = {log.topic_partition: log.recovery_point for log in logs}
+            self._write_checkpoint(log_dir.path, log_dir.recovery_points, offsets)
+
+    def checkpoint_log_start_offsets(self, path: str | None = None) -> None:
+        """Write the log start offsets that are above their first segment's base, of one directory or of all."""
+        for log_dir, logs in self._by_dir(path):
+            offsets = {
+                log.topic_partition: log.log_start_offset
+                for log in logs
+                if log.log_start_offset > (log.local.segments.first_base_offset or 0)
+            }
+            self._write_checkpoint(log_dir.path, log_dir.log_start_offsets, offsets)
+
+    def _write_checkpoint(self, path: str, checkpoint: OffsetCheckpoint, offsets: Mapping[TopicPartition, int]) -> None:
+        try:
+            checkpoint.write(offsets)
+        except (OSError, StorageError) as error:
+            self._report_failure(path, f"writing {checkpoint.path}: {error}")
+
+    def _by_dir(self, path: str | None) -> Iterable[tuple[LogDir, list[PartitionLog]]]:
+        for candidate in self.live_log_dirs if path is None else [path]:
+            log_dir = self._live.get(candidate)
+            if log_dir is not None and candidate not in self._failed:
+                yield log_dir, self._logs_in(candidate)
+
+    # ---- metrics
+
+    def _register_metrics(self) -> None:
+        gauge = self._metrics.gauge
+        gauge("kafka.log", "LogManager", "OfflineLogDirectoryCount", lambda: len(self.offline_log_dirs))
+        for path in self._dirs:
+            gauge(
+                "kafka.log",
+                "LogManager",
+                "LogDirectoryOffline",
+                lambda path=path: float(not self.is_log_dir_online(path)),  # type: ignore[misc]
+                logDirectory=path,
+            )
+
+    def _register_load_metrics(self, path: str, progress: LoadProgress) -> None:
+        gauge = self._metrics.gauge
+        gauge("kafka.log", "LogManager", "remainingLogsToRecover", lambda: progress.logs_left, dir=path)
+        for thread in range(self.settings.recovery_threads_per_dir):
+            gauge(
+                "kafka.log",
+                "LogManager",
+                "remainingSegmentsToRecover",
+                lambda thread=thread: progress.segments_left.get(thread, 0),  # type: ignore[misc]
+                dir=path,
+                threadNum=str(thread),
+            )
+
+    def _register_log_metrics(self, log: PartitionLog) -> None:
+        for name, fn in _log_gauges(log).items():
+            self._metrics.gauge("kafka.log", "Log", name, fn, **_log_tags(log))
+
+    def _remove_log_metrics(self, log: PartitionLog) -> None:
+        for name in _log_gauges(log):
+            self._metrics.remove("kafka.log", "Log", name, **_log_tags(log))
+
+
+def _log_gauges(log: PartitionLog) -> dict[str, Callable[[], float]]:
+    return {
+        "NumLogSegments": lambda: log.number_of_segments,
+        "LogStartOffset": lambda: log.log_start_offset,
+        "LogEndOffset": lambda: log.log_end_offset,
+        "Size": lambda: log.size,
+    }
+
+
+def _log_tags(log: PartitionLog) -> dict[str, str]:
+    tags = {"topic": log.topic_partition.topic, "partition": str(log.topic_partition.partition)}
+    if log.is_future:
+        tags["is-future"] = "true"
+    return tags
+
+
+def _absolute(log_dirs: Iterable[str]) -> list[str]:
+    paths = [os.path.abspath(path) for path in log_dirs]
+    if not paths:
+        raise ValueError("at least one log directory is needed")
+    if len(set(paths)) != len(paths):
+        raise ValueError(f"a log directory is named twice: {', '.join(paths)}")
+    return paths

@@ -1,0 +1,49 @@
+"""Offsets with what a log knows about them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+UNKNOWN_OFFSET = -1
+
+
+class LogOffsetMetadata(NamedTuple):
+    """An offset and the place of its batch: base offset of the segment and position in it, both -1 if unknown."""
+
+    message_offset: int
+    segment_base_offset: int = -1
+    relative_position: int = -1
+
+    @property
+    def message_offset_only(self) -> bool:
+        return self.segment_base_offset < 0
+
+    def on_older_segment(self, that: LogOffsetMetadata) -> bool:
+        """Whether both places are known and this one is in an earlier segment."""
+        return 0 <= self.segment_base_offset < that.segment_base_offset
+
+    def on_same_segment(self, that: LogOffsetMetadata) -> bool:
+        return self.segment_base_offset >= 0 and self.segment_base_offset == that.segment_base_offset
+
+    def position_diff(self, that: LogOffsetMetadata) -> int:
+        """Bytes from `that` to this; both must be in one segment."""
+        if not self.on_same_segment(that):
+            raise ValueError(f"{self} and {that} are not in one segment")
+        return self.relative_position - that.relative_position
+
+
+class LogOffsetSnapshot(NamedTuple):
+    """A log's four offsets at one moment."""
+
+    log_start_offset: int
+    log_end_offset: LogOffsetMetadata
+    high_watermark: LogOffsetMetadata
+    last_stable_offset: LogOffsetMetadata
+
+
+class TimestampAndOffset(NamedTuple):
+    """A record found by time: its timestamp in ms (-1: not a record), offset, and leader epoch (None: unknown)."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int | None = None

@@ -1,0 +1,420 @@
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+from log.config import LogConfig
+from log.errors import (
+    InconsistentTopicIdError,
+    LogError,
+    OffsetOutOfRangeError,
+    OffsetsOutOfOrderError,
+    RecordBatchTooLargeError,
+    UnexpectedAppendOffsetError,
+)
+from log.fetch_data import FetchIsolation
+from log.offsets import LogOffsetMetadata
+from log.record import ControlType, EndTxnMarker, build_end_txn_marker
+from log.validation import AppendOrigin
+from tests.unit.log.harness import Harness, append, batch, contents, segment_bases
+
+
+@pytest.fixture
+def harness(tmp_path):
+    return Harness(tmp_path)
+
+
+@pytest.fixture
+def log(harness):
+    return harness.open()
+
+
+def values(count: int, start: int = 0) -> list[bytes]:
+    return [b"value %d" % i for i in range(start, start + count)]
+
+
+def test_offsets_are_given_and_read_back(log):
+    info = append(log, b"a", b"b", epoch=3)
+    assert (info.first_offset, info.last_offset, info.message_count) == (0, 1, 2)
+    assert append(log, b"c", epoch=3).first_offset == 2
+    assert log.log_end_offset == 3
+    assert contents(log) == [(0, b"a"), (1, b"b"), (2, b"c")]
+    assert log.latest_epoch == 3
+    assert log.end_offset_for_epoch(3) == (3, 3)
+
+
+def test_a_read_is_a_range_of_the_file(log):
+    append(log, b"a")
+    append(log, b"b")
+    info = log.read(0, 10_000)
+    assert os.pread(info.records.fd, info.records.size, info.records.position) == info.records.read()
+    assert info.fetch_offset_metadata == LogOffsetMetadata(0, 0, 0)
+    info.records.release()
+
+
+def test_segments_roll_and_reads_do_not_cross_them(harness, log):
+    for value in values(40):
+        append(log, value)
+    bases = segment_bases(log)
+    assert len(bases) > 3
+    assert contents(log) == list(enumerate(values(40)))
+    first = log.read(0, 1 << 20)
+    assert first.records.size == log.segments[0].size
+    for base in bases[:-1]:
+        assert log.segments[0].offset_index.length == log.segments[0].offset_index.used_bytes
+        assert (harness.partition_dir / f"{base:020d}.timeindex").stat().st_size >= 12
+
+
+def test_limits_of_a_read(log):
+    for value in values(5):
+        append(log, value)
+    size = log.read(0, 1 << 20).records.size // 5
+    assert log.read(0, size + 3).records.size == size + 3
+    assert log.read(0, 10).records.size == 10
+    assert log.read(0, 10).first_entry_incomplete
+    assert log.read(0, 10, min_one_message=True).records.size == size
+    assert log.read(3, 1 << 20).records.size == 2 * size
+    assert log.read(5, 1 << 20).records.size == 0
+    for offset in (-1, 6):
+        with pytest.raises(OffsetOutOfRangeError):
+            log.read(offset, 10)
+
+
+def test_isolation_levels(log):
+    for value in values(40):
+        append(log, value)
+    assert log.read(0, 1 << 20, FetchIsolation.HIGH_WATERMARK).records.size == 0
+    log.update_high_watermark(7)
+    assert [o for o, _ in contents(log, isolation=FetchIsolation.HIGH_WATERMARK)] == list(range(7))
+    assert log.read(7, 100, FetchIsolation.HIGH_WATERMARK).records.size == 0
+    assert log.read(20, 100, FetchIsolation.HIGH_WATERMARK).records.size == 0
+    assert log.update_high_watermark(1000) == 40
+    assert [o for o, _ in contents(log, isolation=FetchIsolation.HIGH_WATERMARK)] == list(range(40))
+    assert log.high_watermark_metadata == log.log_end_offset_metadata
+
+
+def test_maybe_increment_high_watermark(log):
+    for value in values(3):
+        append(log, value)
+    old = log.maybe_increment_high_watermark(LogOffsetMetadata(2, 0, 100))
+    assert old is not None
+    assert old.message_offset == 0
+    assert log.maybe_increment_high_watermark(LogOffsetMetadata(1, 0, 50)) is None
+    assert log.high_watermark == 2
+    with pytest.raises(LogError):
+        log.maybe_increment_high_watermark(LogOffsetMetadata(4, 0, 500))
+
+
+def test_a_writable_buffer_is_changed_in_place_and_bytes_are_not(log):
+    data = batch(b"x")
+    log.append_as_leader(memoryview(data), 5)
+    frozen = bytes(batch(b"y"))
+    log.append_as_leader(frozen, 5)
+    assert data[12:16] == b"\0\0\0\5"
+    assert frozen[:8] == bytes(8)
+    assert frozen[12:16] == b"\xff\xff\xff\xff"
+    assert contents(log) == [(0, b"x"), (1, b"y")]
+
+
+def test_too_large_for_a_segment(log):
+    with pytest.raises(RecordBatchTooLargeError):
+        append(log, b"x" * 1000)
+    assert log.log_end_offset == 0
+
+
+# ---- follower
+
+
+def leader_bytes(harness: Harness, tmp_path, count: int, epoch: int = 0) -> bytes:
+    leader = Harness(tmp_path / "leader", harness.config).open()
+    for value in values(count):
+        append(leader, value, epoch=epoch)
+    data = b"".join(s.records.range(0, s.size).read() for s in leader.segments)
+    leader.close()
+    return data
+
+
+def test_follower_copies_bytes(harness, log, tmp_path):
+    data = leader_bytes(harness, tmp_path, 5, epoch=4)
+    info = log.append_as_follower(data + b"\0\0\0")
+    assert (info.first_offset, info.last_offset, info.batch_count, info.valid_bytes) == (0, 4, 5, len(data))
+    assert log.read(0, 1 << 20).records.read() == data
+    assert log.latest_epoch == 4
+    with pytest.raises(UnexpectedAppendOffsetError) as error:
+        log.append_as_follower(data)
+    assert (error.value.first_offset, error.value.last_offset) == (0, 4)
+    assert log.append_as_follower(b"").message_count == 0
+
+
+def test_follower_refuses_offsets_out_of_order(harness, log, tmp_path):
+    data = leader_bytes(harness, tmp_path, 2)
+    half = len(data) // 2
+    with pytest.raises(OffsetsOutOfOrderError):
+        log.append_as_follower(data[half:] + data[:half])
+    assert log.log_end_offset == 0
+
+
+# ---- truncation
+
+
+@pytest.mark.parametrize("target", [0, 1, 7, 20, 39])
+def test_truncate_and_go_on(harness, log, target):
+    for value in values(40):
+        append(log, value, epoch=1)
+    log.update_high_watermark(40)
+    assert log.truncate_to(target)
+    assert log.log_end_offset == target
+    assert log.high_watermark == target
+    assert contents(log) == list(enumerate(values(target)))
+    for value in values(40 - target, target):
+        append(log, value, epoch=2)
+    assert contents(log) == list(enumerate(values(40)))
+    assert log.end_offset_for_epoch(1) == ((1, target) if target else (1, 0))
+    harness.stop(log)
+    assert contents(harness.open()) == list(enumerate(values(40)))
+
+
+def test_truncate_at_or_beyond_the_end_does_nothing(log):
+    append(log, b"a")
+    assert not log.truncate_to(1)
+    assert not log.truncate_to(5)
+    with pytest.raises(ValueError, match="negative"):
+        log.truncate_to(-1)
+    assert log.log_end_offset == 1
+
+
+def test_truncate_into_a_batch_drops_all_of_it(log):
+    append(log, b"a")
+    append(log, b"b", b"c", b"d")
+    log.truncate_to(2)
+    assert log.log_end_offset == 2
+    assert contents(log) == [(0, b"a")]
+
+
+def test_truncate_fully(harness, log):
+    for value in values(40):
+        append(log, value)
+    log.truncate_fully_and_start_at(100)
+    assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (100, 100, 100)
+    assert segment_bases(log) == [100]
+    assert append(log, b"x").first_offset == 100
+    log.truncate_fully_and_start_at(200, 150)
+    assert (log.log_start_offset, log.log_end_offset) == (150, 200)
+    harness.tick(60_000)
+    assert sorted(p.name for p in harness.partition_dir.glob("*.log")) == [f"{200:020d}.log"]
+    assert not list(harness.partition_dir.glob("*.deleted"))
+
+
+def test_truncated_segments_wait_for_their_deletion(harness, log):
+    for value in values(40):
+        append(log, value)
+    held = log.read(segment_bases(log)[-1], 1 << 20)
+    data = held.records.read()
+    log.truncate_to(0)
+    assert list(harness.partition_dir.glob("*.log.deleted"))
+    harness.tick(60_000)
+    assert not list(harness.partition_dir.glob("*.deleted"))
+    assert held.records.read() == data
+    held.records.release()
+
+
+# ---- log start offset
+
+
+def test_log_start_offset(log):
+    for value in values(10):
+        append(log, value)
+    with pytest.raises(OffsetOutOfRangeError):
+        log.maybe_increment_log_start_offset(1, "test")
+    log.update_high_watermark(8)
+    assert log.maybe_increment_log_start_offset(5, "test")
+    assert not log.maybe_increment_log_start_offset(5, "test")
+    assert not log.maybe_increment_log_start_offset(3, "test")
+    assert log.log_start_offset == 5
+    with pytest.raises(OffsetOutOfRangeError):
+        log.read(4, 100)
+    assert contents(log)[0] == (5, b"value 5")
+
+
+# ---- clean stop and start
+
+
+def test_clean_stop_and_start(harness, log):
+    for value in values(40):
+        append(log, value, epoch=2)
+    harness.stop(log)
+    for name in os.listdir(harness.partition_dir):
+        size = (harness.partition_dir / name).stat().st_size
+        if name.endswith(".index"):
+            assert size % 8 == 0
+            assert size < 200
+        if name.endswith(".timeindex"):
+            assert size % 12 == 0
+            assert 12 <= size < 200
+    again = harness.open()
+    assert (again.log_start_offset, again.log_end_offset, again.recovery_point) == (0, 40, 40)
+    assert again.latest_epoch == 2
+    assert contents(again) == list(enumerate(values(40)))
+    assert append(again, b"next", epoch=2).first_offset == 40
+
+
+def test_log_start_offset_from_the_checkpoint(harness, log):
+    for value in values(40):
+        append(log, value)
+    harness.stop(log)
+    assert harness.open(log_start_offset=25).log_start_offset == 25
+    empty = harness.open(log_start_offset=70)
+    assert (empty.log_start_offset, empty.log_end_offset) == (70, 70)
+    assert segment_bases(empty) == [70]
+
+
+def test_topic_id(harness, log):
+    log.assign_topic_id(b"0123456789abcdef")
+    log.assign_topic_id(b"0123456789abcdef")
+    with pytest.raises(InconsistentTopicIdError):
+        log.assign_topic_id(b"x" * 16)
+    append(log, b"a")
+    assert (harness.partition_dir / "partition.metadata").read_text() == "version: 0\ntopic_id: MDEyMzQ1Njc4OWFiY2RlZg"
+    harness.stop(log)
+    assert harness.open().topic_id == b"0123456789abcdef"
+
+
+# ---- producers
+
+
+def produce(log, sequence: int, *found: bytes, epoch: int = 0, pid: int = 7, transactional: bool = False, guard=None):
+    data = batch(*found, producer_id=pid, producer_epoch=epoch, base_sequence=sequence, transactional=transactional)
+    return log.append_as_leader(data, 0, verification_guard=guard)
+
+
+def end_txn(log, kind: ControlType, pid: int = 7, epoch: int = 0):
+    marker = build_end_txn_marker(pid, epoch, EndTxnMarker(kind, 0), log.env.clock.wall_ms())
+    return log.append_as_leader(marker, 0, AppendOrigin.COORDINATOR)
+
+
+def test_duplicates_are_answered_with_the_first_offsets(harness, log):
+    append(log, b"other")
+    assert produce(log, 0, b"a", b"b").first_offset == 1
+    assert produce(log, 2, b"c").first_offset == 3
+    again = produce(log, 0, b"a", b"b")
+    assert (again.duplicate, again.first_offset, again.last_offset) == (True, 1, 2)
+    assert log.log_end_offset == 4
+    harness.stop(log)
+    reopened = harness.open()
+    assert produce(reopened, 2, b"c").duplicate
+
+
+def test_transactions_bound_the_last_stable_offset(harness, log):
+    def verified() -> object:
+        return log.maybe_start_transaction_verification(7, 0, 0)
+
+    append(log, b"plain")
+    produce(log, 0, b"t0", transactional=True, guard=verified())
+    assert verified() is None
+    append(log, b"plain")
+    log.update_high_watermark(3)
+    assert (log.last_stable_offset, log.last_stable_offset_lag) == (1, 2)
+    end_txn(log, ControlType.ABORT)
+    assert log.last_stable_offset == 1
+    log.update_high_watermark(4)
+    assert log.last_stable_offset == 4
+    info = log.read(0, 1 << 20, FetchIsolation.TXN_COMMITTED)
+    assert [
+        (t.producer_id, t.first_offset, t.last_offset, t.last_stable_offset) for t in info.aborted_transactions
+    ] == [(7, 1, 3, 4)]
+    assert log.read(4, 100, FetchIsolation.TXN_COMMITTED).aborted_transactions == []
+    assert log.read(0, 100, FetchIsolation.HIGH_WATERMARK).aborted_transactions is None
+    # The same from the disk alone, with and without the snapshot.
+    shutil.copytree(harness.partition_dir, harness.directory / "saved")
+    for clean in (True, False):
+        other = Harness(harness.directory / f"copy-{clean}")
+        other.directory.mkdir()
+        shutil.copytree(harness.directory / "saved", other.partition_dir)
+        copy = other.open(clean=False)
+        copy.update_high_watermark(4)
+        assert copy.read(0, 1 << 20, FetchIsolation.TXN_COMMITTED).aborted_transactions == info.aborted_transactions
+        assert [p.producer_id for p in copy.active_producers()] == [7]
+
+
+def test_open_transaction_survives_a_restart(harness, log):
+    guard = log.maybe_start_transaction_verification(7, 0, 0)
+    produce(log, 0, b"t0", transactional=True, guard=guard)
+    append(log, b"plain")
+    harness.stop(log)
+    again = harness.open()
+    again.update_high_watermark(2)
+    assert again.last_stable_offset == 0
+    end_txn(again, ControlType.COMMIT)
+    again.update_high_watermark(3)
+    assert again.last_stable_offset == 3
+
+
+# ---- rolling
+
+
+def test_roll_by_record_time(tmp_path):
+    harness = Harness(tmp_path, LogConfig(segment_ms=1000, segment_index_bytes=1200))
+    log = harness.open()
+    append(log, b"a", timestamp=5_000)
+    append(log, b"b", timestamp=6_000)
+    assert segment_bases(log) == [0]
+    append(log, b"c", timestamp=6_001)
+    assert segment_bases(log) == [0, 2]
+    harness.stop(log)
+    log = harness.open()
+    append(log, b"d", timestamp=7_001)
+    append(log, b"e", timestamp=7_002)
+    assert segment_bases(log) == [0, 2, 4]
+
+
+def test_roll_by_wall_time_without_timestamps(tmp_path):
+    harness = Harness(tmp_path, LogConfig(segment_ms=1000, segment_index_bytes=1200))
+    log = harness.open()
+    append(log, b"a", timestamp=-1)
+    harness.tick(1000)
+    append(log, b"b", timestamp=-1)
+    harness.tick(1)
+    append(log, b"c", timestamp=-1)
+    assert segment_bases(log) == [0, 2]
+
+
+def test_roll_when_an_index_is_full(tmp_path):
+    harness = Harness(tmp_path, LogConfig(segment_index_bytes=24, index_interval_bytes=1))
+    log = harness.open()
+    for i in range(6):
+        append(log, b"x", timestamp=1000 + i)
+    assert len(segment_bases(log)) > 1
+    assert contents(log) == [(i, b"x") for i in range(6)]
+
+
+def test_roll_flushes_the_old_segment_in_the_background(harness, log):
+    for value in values(40):
+        append(log, value)
+    harness.tick()
+    assert log.recovery_point == segment_bases(log)[-1]
+    assert (harness.partition_dir / f"{segment_bases(log)[-1]:020d}.snapshot").exists()
+
+
+def test_flush_by_messages(tmp_path):
+    log = Harness(tmp_path, LogConfig(flush_messages=3, segment_index_bytes=1200)).open()
+    append(log, b"a", b"b")
+    assert log.recovery_point == 0
+    append(log, b"c")
+    assert log.recovery_point == 3
+
+
+def test_preallocated_segment(tmp_path):
+    harness = Harness(tmp_path, LogConfig(segment_bytes=1000, preallocate=True, segment_index_bytes=1200))
+    log = harness.open()
+    for value in values(3):
+        append(log, value)
+    path = harness.partition_dir / f"{0:020d}.log"
+    assert path.stat().st_size == 1000
+    assert contents(log) == list(enumerate(values(3)))
+    for value in values(20, 3):
+        append(log, value)
+    assert path.stat().st_size == log.segments[0].size
+    harness.stop(log)
+    assert contents(harness.open()) == list(enumerate(values(23)))
