@@ -182,7 +182,7 @@ def medians(functions: list[Callable[[], object]], rounds: int, seconds: float) 
 def measure(case: Case, rounds: int, seconds: float) -> dict[str, Any]:
     message, version, cls = case.message, case.version, type(case.message)
     data = message.encode(version)
-    kind = EntityType.request if isinstance(message, Request) else EntityType.response
+    kind: Any = EntityType.request if isinstance(message, Request) else EntityType.response
     read = entity_reader(getattr(load_payload_module(cls.API_KEY, version, kind), cls.__name__))
     entity, size = read(data, 0)
     kio_write = KioWriter(entity)
