@@ -1,13 +1,13 @@
 """Compiles the encoder of a (message, version): one Python function that appends pieces to a list.
 
 Fixed-size fields, and the length or count that follows them, are packed by one struct call. Records are appended as
-they are and marked, so that `Message.encode_parts` can pass them on without a copy.
+they are and marked, so that `Message.encode_parts` can pass them on without a copy. Values are not checked one by one:
+a wrong one makes Python raise, and `diagnosis` then finds it.
 """
 
 from __future__ import annotations
 
 import struct
-from contextlib import nullcontext
 
 from network.protocol import primitives
 from network.protocol.codegen import Source, literal, present, tagged
@@ -34,7 +34,6 @@ class _EncoderSource(Source):
             records_size=primitives.records_size,
             encode_tags=primitives.encode_tags,
             no_such_field=primitives.no_such_field,
-            may_not_be_null=primitives.may_not_be_null,
             check_uuid=primitives.check_uuid,
         )
 
@@ -145,19 +144,14 @@ class _EncoderSource(Source):
         else:
             self.sized(value, field, nullable, path)
 
-    def null_error(self, path: str) -> str:
-        return f"raise may_not_be_null({self.message.__name__!r}, {self.version}, {path!r})"
-
     def nested(self, value: str, field: Field, nullable: bool, path: str) -> None:
         assert field.struct is not None
         inner = self.name("o")
         self.emit(f"{inner} = {value}")
         if not nullable:
-            with self.block(f"if {inner} is None:"):
-                if field.lazy:
+            if field.lazy:
+                with self.block(f"if {inner} is None:"):
                     self.emit(f"{inner} = {self.constant('D', _default_struct(field.struct))}")
-                else:
-                    self.emit(self.null_error(path))
             self.struct(inner, field.struct, path + ".")
             self.flush()
             return
@@ -182,17 +176,22 @@ class _EncoderSource(Source):
         content, count = self.name("s"), self.name("n")
         one = " + 1" if self.flexible else ""
         size = f"records_size({content})" if field.kind == "records" else f"len({content})"
-        self.emit(f"{content} = {value}")
-        with self.block(f"if {content} is None:"):
-            if nullable:
+        encoded = ".encode()" if field.kind == "string" else ""
+        if nullable:
+            self.emit(f"{content} = {value}")
+            with self.block(f"if {content} is None:"):
                 self.emit(f"{count} = {0 if self.flexible else -1}")
                 self.emit(f"{content} = b''")
-            else:
-                self.emit(self.null_error(path))
-        with self.block("else:") if nullable else nullcontext():
-            if field.kind == "string":
-                self.emit(f"{content} = {content}.encode()")
+            with self.block("else:"):
+                if encoded:
+                    self.emit(f"{content} = {content}{encoded}")
+                self.emit(f"{count} = {size}{one}")
+        else:
+            self.emit(f"{content} = {value}{encoded}")
             self.emit(f"{count} = {size}{one}")
+        if field.kind == "bytes":
+            with self.block(f"if type({content}) is not bytes:"):
+                self.emit(f"{content} = bytes(memoryview({content}))")
         self.length(count, field.kind == "string")
         if field.kind == "records":
             self.emit(f"marks.append(len({self.out}))")
@@ -203,13 +202,13 @@ class _EncoderSource(Source):
         values, count = self.name("a"), self.name("n")
         one = " + 1" if self.flexible else ""
         self.emit(f"{values} = {value}")
-        with self.block(f"if {values} is None:"):
-            if nullable:
+        if nullable:
+            with self.block(f"if {values} is None:"):
                 self.emit(f"{count} = {0 if self.flexible else -1}")
                 self.emit(f"{values} = ()")
-            else:
-                self.emit(self.null_error(path))
-        with self.block("else:") if nullable else nullcontext():
+            with self.block("else:"):
+                self.emit(f"{count} = len({values}){one}")
+        else:
             self.emit(f"{count} = len({values}){one}")
         self.length(count, narrow=False)
         letter = FIXED_FORMATS.get(field.element.kind)
@@ -225,7 +224,6 @@ class _EncoderSource(Source):
             else:
                 self.field(item, field.element, path)
             self.flush()
-            self.emit("pass")
 
 
 _DEFAULTS: dict[type[Struct], Struct] = {}

@@ -188,7 +188,10 @@ class Message(Struct):
         try:
             encoder(self, parts, marks)
         except _BAD_VALUES as error:
-            raise ProtocolError(f"{type(self).__name__} cannot be encoded in version {version}: {error}") from error
+            from network.protocol.diagnosis import explain
+
+            reason = explain(self, version) or str(error)
+            raise ProtocolError(f"{type(self).__name__} v{version} cannot be encoded: {reason}") from error
 
     @classmethod
     def _check_version(cls, version: int) -> None:

@@ -203,10 +203,6 @@ def no_such_field(message: str, version: int, field: str, value: Any) -> Protoco
     return ProtocolError(f"{message} v{version} has no {field}, which is set to {value!r}")
 
 
-def may_not_be_null(message: str, version: int, field: str) -> ProtocolError:
-    return ProtocolError(f"{message} v{version}: {field} may not be null")
-
-
 def check_uuid(value: bytes) -> bytes:
     if len(value) != 16:
         raise ProtocolError(f"a uuid has 16 bytes, not {len(value)}")

@@ -26,6 +26,7 @@ from network.protocol.messages.join_group import JoinGroupRequest
 from network.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from network.protocol.messages.offset_delete import OffsetDeleteRequest
 from network.protocol.messages.produce import ProduceResponse
+from network.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 
 
 def test_every_field_has_its_default() -> None:
@@ -176,6 +177,8 @@ def test_absent_fields_are_decoded_as_their_default() -> None:
         FetchRequest(max_wait_ms="5"),  # type: ignore[arg-type]
         FetchRequest(rack_id="\ud800"),
         FetchRequest(rack_id="x" * 32768),
+        FetchRequest(rack_id=b"bytes"),  # type: ignore[arg-type]
+        FetchRequest(topics=5),  # type: ignore[arg-type]
         FetchRequest(topics=[FetchTopic(topic_id=b"short")]),
         FetchRequest(topics=[None]),  # type: ignore[list-item]
     ],
@@ -186,6 +189,27 @@ def test_values_without_an_encoding_are_refused(request_: FetchRequest) -> None:
             continue
         with pytest.raises(ProtocolError):
             request_.encode(version)
+
+
+def test_the_wrong_value_is_named() -> None:
+    topics = [FetchTopic(partitions=[FetchPartition(), FetchPartition(fetch_offset=1 << 63)])]
+    with pytest.raises(ProtocolError, match=r"topics\.partitions\.fetch_offset is 92233\d+, which is no int64"):
+        FetchRequest(topics=topics).encode(17)
+    with pytest.raises(ProtocolError, match=r"topics is 5, not a list"):
+        FetchRequest(topics=5).encode(17)  # type: ignore[arg-type]
+    with pytest.raises(ProtocolError, match=r"longer than 32767 bytes"):
+        FetchRequest(rack_id="x" * 40000).encode(11)
+    with pytest.raises(ProtocolError, match=r"topics is 'topic', not a FetchTopic"):
+        FetchRequest(topics=["topic"]).encode(17)  # type: ignore[list-item]
+
+
+def test_bytes_fields_take_any_buffer_and_nothing_else() -> None:
+    message = SaslAuthenticateRequest(auth_bytes=b"secret")
+    for buffer in (bytearray(b"secret"), memoryview(b"secret")):
+        assert SaslAuthenticateRequest(auth_bytes=buffer).encode(2) == message.encode(2)  # type: ignore[arg-type]
+    for value in ("secret", 6, None):
+        with pytest.raises(ProtocolError, match="auth_bytes"):
+            SaslAuthenticateRequest(auth_bytes=value).encode(2)  # type: ignore[arg-type]
 
 
 def test_the_longest_string() -> None:
