@@ -130,12 +130,14 @@ class _Loader:
         self._finish_swaps(swap_files)
         self._load_with_splits(self._load_segments)
         if deleting:
+            # It will be removed: neither checked nor preallocated.
             if not len(self.segments):
                 self.segments.add(self._new_segment(0))
-            return 0, 0, LogOffsetMetadata(0)
-        recovery_point, end = self._load_with_splits(self._recover)
+            recovery_point, end = 0, 0
+        else:
+            recovery_point, end = self._load_with_splits(self._recover)
+            self.segments.active.become_active()
         active = self.segments.active
-        active.become_active()
         start_checkpoint = self.options.log_start_offset
         self.epochs.truncate_from_end(end)
         self.epochs.truncate_from_start(start_checkpoint)

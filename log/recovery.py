@@ -34,6 +34,7 @@ def recover_segment(
     segment.prepare_recovery()
     interval = segment.config.index_interval_bytes
     valid = indexed = 0
+    new_epochs = False
     largest = TimestampOffset(-1, segment.base_offset)
     try:
         for position, data in segment.records.batches():
@@ -50,7 +51,7 @@ def recover_segment(
                 indexed = position
             valid = position + len(data)
             if isinstance(batch, RecordBatch):
-                _recover_epoch(batch, epochs)
+                new_epochs |= _recover_epoch(batch, epochs)
                 if producers is not None:
                     _recover_producer(batch, segment, producers)
     except (CorruptRecordError, InvalidRecordError) as error:
@@ -59,18 +60,17 @@ def recover_segment(
     if cut:
         logger.warning("%s: cutting %d bytes behind the last whole batch", segment.path, cut)
     segment.finish_recovery(valid, largest)
-    if epochs is not None:
+    if new_epochs and epochs is not None:
         epochs.flush()
     return cut
 
 
-def _recover_epoch(batch: RecordBatch, epochs: LeaderEpochCache | None) -> None:
+def _recover_epoch(batch: RecordBatch, epochs: LeaderEpochCache | None) -> bool:
     epoch = batch.partition_leader_epoch
     if epochs is None or epoch < 0:
-        return
+        return False
     latest = epochs.latest_epoch
-    if latest is None or epoch > latest:
-        epochs.assign(epoch, batch.base_offset, flush=False)
+    return (latest is None or epoch > latest) and epochs.assign(epoch, batch.base_offset, flush=False)
 
 
 def _recover_producer(batch: RecordBatch, segment: LogSegment, producers: ProducerStateManager) -> None:
