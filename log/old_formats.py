@@ -157,11 +157,28 @@ class LegacyBatch:
         another magic or compressed ones are noted in `record_errors` and left out. Otherwise raises InvalidRecordError
         for those, and DecompressionError or RecordTooLargeError from the codec.
         """
-        key, value = self._key_and_value()
+        for index, (offset, timestamp, entry) in enumerate(self.inner_entries(limit)):
+            if entry is not self and (entry.is_compressed or entry.magic != self.magic):
+                message = f"inner message {index} is compressed or of another magic than its wrapper"
+                if record_errors is None:
+                    raise InvalidRecordError(message)
+                record_errors.append(RecordError(first_index + index, message))
+                continue
+            if check_inner and entry is not self:
+                entry.ensure_valid()
+            key, value = entry.key_and_value()
+            yield Record(offset, timestamp, key, value)
+
+    def inner_entries(self, limit: int = DECOMPRESSION_LIMIT) -> Iterator[tuple[int, int, LegacyBatch]]:
+        """(absolute offset, timestamp, entry) of each message in a wrapper, or of the entry itself.
+
+        Raises InvalidRecordError, and what `decompress` raises.
+        """
         if not self.is_compressed:
-            yield Record(self.last_offset, self.max_timestamp, key, value)
+            yield self.last_offset, self.max_timestamp, self
             return
-        if self.codec == Codec.ZSTD or self.codec > Codec.ZSTD:
+        _, value = self.key_and_value()
+        if self.codec >= Codec.ZSTD:
             raise InvalidRecordError(f"codec {self.codec} does not exist in messages of magic {self.magic}")
         if value is None:
             raise InvalidRecordError("a compressed message has no value")
@@ -174,20 +191,11 @@ class LegacyBatch:
         relative = self.magic > 0 and self.last_offset != 0
         shift = self.last_offset - inner[-1].last_offset if relative else 0
         append_time = self.max_timestamp if self.timestamp_type == LOG_APPEND_TIME else None
-        for index, entry in enumerate(inner):
-            if entry.is_compressed or entry.magic != self.magic:
-                message = f"inner message {index} is compressed or of another magic than its wrapper"
-                if record_errors is None:
-                    raise InvalidRecordError(message)
-                record_errors.append(RecordError(first_index + index, message))
-                continue
-            if check_inner:
-                entry.ensure_valid()
-            inner_key, inner_value = entry._key_and_value()
-            timestamp = entry.max_timestamp if append_time is None else append_time
-            yield Record(entry.last_offset + shift, timestamp, inner_key, inner_value)
+        for entry in inner:
+            yield entry.last_offset + shift, entry.max_timestamp if append_time is None else append_time, entry
 
-    def _key_and_value(self) -> tuple[bytes | None, bytes | None]:
+    def key_and_value(self) -> tuple[bytes | None, bytes | None]:
+        """Key and value of the message itself. Raises InvalidRecordError when they do not fit it."""
         position = self.position + (18 if self.magic == 0 else 26)
         end = self.position + self.size_in_bytes
         key, position = self._field(position, end)
