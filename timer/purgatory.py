@@ -5,8 +5,10 @@ the timer. A `Purgatory` watches operations by key. Events on a key are checked 
 caller, otherwise two threads that complete each other's operations could dead-lock.
 """
 
+import itertools
 import logging
 import threading
+from _thread import RLock
 from collections.abc import Hashable, Sequence
 from typing import Generic, TypeVar
 
@@ -27,11 +29,11 @@ class DelayedOperation(TimerTask):
 
     __slots__ = ("_completion", "lock")
 
-    def __init__(self, timeout_ms: int, lock: "threading.RLock | None" = None) -> None:
+    def __init__(self, timeout_ms: int, lock: RLock | None = None) -> None:
         super().__init__(timeout_ms)
         # Taken once, by whoever completes the operation; never released.
         self._completion = threading.Lock()
-        self.lock = lock if lock is not None else threading.RLock()
+        self.lock = lock if lock is not None else RLock()
 
     @property
     def is_completed(self) -> bool:
@@ -110,9 +112,11 @@ class Purgatory(Generic[T]):
         self._purge_interval = purge_interval
         self._metrics = metrics
         self._shards: list[_Shard[T]] = [_Shard() for _ in range(_SHARDS)]
-        self._estimate_lock = threading.Lock()
-        # Operations watched since the last purge, an upper bound of those that stand in lists.
-        self._estimate = 0
+        # How many operations were ever watched, and how many of those are known to be gone from the lists.
+        # A count is one indivisible step, so this takes no lock.
+        self._watched_ever = itertools.count(1)
+        self._gone = 0
+        self._last_watched = 0
         self._closed = False
         group, type_ = "kafka.server", "DelayedOperationPurgatory"
         metrics.gauge(group, type_, "PurgatorySize", lambda: self.watched, delayedOperation=name)
@@ -136,17 +140,15 @@ class Purgatory(Generic[T]):
                 return True
             for key in keys:
                 self._watch(key, operation)
-            with self._estimate_lock:
-                self._estimate += 1
-                excess = self._estimate - self._timer.size
+            number = self._last_watched = next(self._watched_ever)
             if operation.try_complete():
                 return True
-        if self._timer_enabled and not operation.is_completed:
+        if self._timer_enabled and not operation._completion.locked():
             self._timer.add(operation)
-            if operation.is_completed:
+            if operation._completion.locked():
                 # Completed between the look and the add: leave the timer at once.
                 operation.cancel()
-        if excess > self._purge_interval:
+        if number - self._gone - self._timer.size > self._purge_interval:
             self._timer.wakeup()
         return False
 
@@ -161,9 +163,12 @@ class Purgatory(Generic[T]):
         completed = 0
         finished = []
         for operation in operations:
-            if operation.is_completed:
+            if operation._completion.locked():
                 finished.append(operation)
-            elif operation.safe_try_complete():
+                continue
+            with operation.lock:
+                done = operation.try_complete()
+            if done:
                 finished.append(operation)
                 completed += 1
         if finished:
@@ -197,12 +202,9 @@ class Purgatory(Generic[T]):
     def step(self, timeout_ms: float | None = 0) -> bool:
         """One round of the reaper: let operations expire, purge if it is time; returns whether a bucket was due."""
         advanced = self._timer.advance(timeout_ms)
-        with self._estimate_lock:
-            delayed = self._timer.size
-            purge = self._estimate - delayed > self._purge_interval
-            if purge:
-                self._estimate = delayed
-        if purge:
+        delayed, watched_ever = self._timer.size, self._last_watched
+        if watched_ever - self._gone - delayed > self._purge_interval:
+            self._gone = watched_ever - delayed
             self.purge_completed()
         return advanced
 

@@ -38,7 +38,10 @@ class TimerTask(Entry):
         A cancelled task can be added again.
         """
         timer = self._timer
-        return timer is not None and timer.remove(self)
+        if timer is None:
+            return False
+        with timer._lock:
+            return timer._wheel.remove(self)
 
 
 class Timer(Protocol):
@@ -107,22 +110,13 @@ class SystemTimer:
                 wheel.remove(task)
             task._timer = self
             task.expiration_ms = now + task.delay_ms
-            due = wheel.next_due_ms
-            if due is None or due > now:
-                # No bucket stands between the wheel's time and now: catch up, so that the task lands as fine as it can.
-                wheel.advance_to(now)
+            wheel.catch_up(now)
             if wheel.insert(task):
-                due = wheel.next_due_ms
-                if due is not None and due < self._sleeps_until:
+                if wheel.queue[0][0] < self._sleeps_until:
                     self._sleeps_until = _NOT_SLEEPING
                     self._changed.notify_all()
                 return
         self._executor.submit(task.run)
-
-    def remove(self, task: TimerTask) -> bool:
-        """Take `task` out; False if it does not wait here."""
-        with self._lock:
-            return self._wheel.remove(task)
 
     def advance(self, timeout_ms: float | None) -> bool:
         if not self._await_due_bucket(timeout_ms):

@@ -64,15 +64,17 @@ class Level:
 class TimingWheel:
     """The levels, their clock and the queue of buckets. Times are ms on the caller's clock. Not thread-safe."""
 
-    __slots__ = ("_queue", "_size", "levels", "tick_ms", "wheel_size")
+    __slots__ = ("_lowest", "_size", "levels", "queue", "tick_ms", "wheel_size")
 
     def __init__(self, tick_ms: int = 1, wheel_size: int = 20, start_ms: int = 0) -> None:
         if tick_ms < 1 or wheel_size < 2:
             raise ValueError(f"a wheel needs a tick of 1 ms and 2 buckets at least, not {tick_ms} and {wheel_size}")
         self.tick_ms = tick_ms
         self.wheel_size = wheel_size
-        self.levels = [Level(tick_ms, wheel_size, start_ms, 0)]
-        self._queue: list[tuple[int, int, Bucket]] = []
+        self._lowest = Level(tick_ms, wheel_size, start_ms, 0)
+        self.levels = [self._lowest]
+        # A heap of (when due, index of the bucket, bucket).
+        self.queue: list[tuple[int, int, Bucket]] = []
         self._size = 0
 
     def __len__(self) -> int:
@@ -82,22 +84,21 @@ class TimingWheel:
     @property
     def current_ms(self) -> int:
         """The wheel's own time: the caller's, rounded down to the tick, as of the last `advance_to`."""
-        return self.levels[0].current_ms
+        return self._lowest.current_ms
 
     @property
     def next_due_ms(self) -> int | None:
         """When the first queued bucket falls due; None if none is queued. Emptied buckets stay queued until then."""
-        return self._queue[0][0] if self._queue else None
+        return self.queue[0][0] if self.queue else None
 
     def insert(self, entry: Entry) -> bool:
         """Put an entry that is in no ring into the bucket of its `expiration_ms`; False if it is due already."""
         expiration = entry.expiration_ms
-        levels = self.levels
-        level = levels[0]
+        level = self._lowest
         if expiration < level.current_ms + level.tick_ms:
             return False
         if expiration >= level.end_ms:
-            for level in levels:
+            for level in self.levels:
                 if expiration < level.end_ms:
                     break
             else:
@@ -108,7 +109,7 @@ class TimingWheel:
         due = lap * tick
         if bucket.expiration_ms != due:
             bucket.expiration_ms = due
-            heappush(self._queue, (due, bucket.index, bucket))
+            heappush(self.queue, (due, bucket.index, bucket))
         tail = bucket._prev
         entry._prev = tail
         entry._next = bucket
@@ -134,7 +135,7 @@ class TimingWheel:
         They still count in `len` and can still be removed; the caller takes each out and inserts it again. Returns
         False if no bucket is due.
         """
-        queue = self._queue
+        queue = self.queue
         if not queue or queue[0][0] > now_ms:
             return False
         due, _, bucket = heappop(queue)
@@ -143,6 +144,12 @@ class TimingWheel:
         if not bucket.empty:
             _splice(bucket, into)
         return True
+
+    def catch_up(self, now_ms: int) -> None:
+        """Move the clock to `now_ms` if no bucket stands between, so that what is inserted lands as fine as it can."""
+        lowest = self._lowest
+        if now_ms >= lowest.current_ms + lowest.tick_ms and (not self.queue or self.queue[0][0] > now_ms):
+            self.advance_to(now_ms)
 
     def advance_to(self, now_ms: int) -> None:
         """Move the clock of each level whose next tick has come. No bucket may be due before `now_ms`."""

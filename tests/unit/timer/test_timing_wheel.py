@@ -103,10 +103,10 @@ def test_a_bucket_is_queued_once_a_lap() -> None:
         wheel.insert(task)
         wheel.remove(task)
     wheel.insert(entry(351))
-    assert len(wheel._queue) == 1
+    assert len(wheel.queue) == 1
     drive(wheel, 351)
     wheel.insert(entry(351 + 350))
-    assert len(wheel._queue) == 1
+    assert len(wheel.queue) == 1
 
 
 def test_queue_is_bounded_by_the_number_of_buckets() -> None:
@@ -115,7 +115,7 @@ def test_queue_is_bounded_by_the_number_of_buckets() -> None:
         wheel.insert(entry(delay))
     assert len(wheel) == 159_999
     assert len(wheel.levels) == 4
-    assert len(wheel._queue) <= 4 * 20
+    assert len(wheel.queue) <= 4 * 20
 
 
 def test_remove_is_exact_and_idempotent() -> None:
