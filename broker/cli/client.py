@@ -1,0 +1,52 @@
+"""The option and the client that all commands share that talk to a running cluster."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import click
+
+from broker.cli.errors import CommandError
+from network.cluster_client import ClusterClient
+from network.protocol.errors import ApiError, ErrorCode
+from timer.clock import SystemClock
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+CLIENT_ID = "odradek-cli"
+
+
+def bootstrap_option(function: F) -> F:
+    """``--bootstrap-server host:port[,host:port]``, also from ODRADEK_BOOTSTRAP_SERVER."""
+    return click.option(
+        "--bootstrap-server",
+        "-b",
+        default="127.0.0.1:9092",
+        show_default=True,
+        envvar="ODRADEK_BOOTSTRAP_SERVER",
+        help="Brokers to start from, host:port separated by commas.",
+    )(function)
+
+
+@contextlib.contextmanager
+def cluster(bootstrap_server: str) -> Iterator[ClusterClient]:
+    """A client; failures inside the block become a CommandError."""
+    try:
+        client = ClusterClient(bootstrap_server, CLIENT_ID, SystemClock(), request_timeout_ms=15_000)
+    except ValueError as error:
+        raise CommandError(f"--bootstrap-server: {error}") from None
+    with client:
+        try:
+            yield client
+        except ApiError as error:
+            raise CommandError(describe(error.code, error.message)) from None
+        except OSError as error:
+            raise CommandError(f"{bootstrap_server}: {error}") from None
+
+
+def describe(code: int, message: str | None) -> str:
+    """An error code and its text for a person."""
+    error = ErrorCode.of(code)
+    return f"{message or error.message} ({error.name})"

@@ -1,0 +1,77 @@
+"""The command ``odradek``. Command groups are imported when asked for, so that a broker starts quickly."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+
+import click
+
+import broker
+
+# name -> (module, one line for --help); the module's `command` is the click command.
+COMMANDS = {
+    "brokers": ("broker.cli.brokers", "List brokers, or drain one before it leaves."),
+    "consume": ("broker.cli.consume", "Print the records of a topic."),
+    "dev": ("broker.cli.dev", "Run a local cluster of real processes."),
+    "elect-leaders": ("broker.cli.elect_leaders", "Elect preferred (or unclean) leaders."),
+    "groups": ("broker.cli.groups", "Look at consumer groups and change their offsets."),
+    "log": ("broker.cli.log", "Dump and verify files of a data directory."),
+    "produce": ("broker.cli.produce", "Send lines of standard input to a topic."),
+    "reassign": ("broker.cli.reassign", "Move replicas between brokers."),
+    "server": ("broker.cli.server", "Run one broker."),
+    "spark": ("broker.cli.spark", "Run the Spark jobs, or package them."),
+    "topics": ("broker.cli.topics", "Create, list, describe, alter and delete topics."),
+    "transactions": ("broker.cli.transactions", "Look at transactions and end hanging ones."),
+    "zookeeper": ("broker.cli.zookeeper", "Run a ZooKeeper server for development."),
+}
+
+
+class LazyGroup(click.Group):
+    """Lists all commands but imports only the one that is run."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(name for name, (module, _) in COMMANDS.items() if importlib.util.find_spec(module))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _ = COMMANDS[cmd_name]
+        if importlib.util.find_spec(module) is None:
+            return None
+        command: click.Command = importlib.import_module(module).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = [(name, COMMANDS[name][1]) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(broker.__version__, prog_name="odradek")
+def odradek() -> None:
+    """Odradek: a Kafka-compatible message broker."""
+
+
+def main() -> None:
+    """Entry point: errors that a person can cure end in one line and exit code 1."""
+    from broker.cli.errors import CommandError
+
+    try:
+        odradek.main(standalone_mode=False)
+    except CommandError as error:
+        click.echo(f"odradek: {error}", err=True)
+        sys.exit(error.exit_code)
+    except click.exceptions.Abort:
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.exceptions.Exit as done:
+        sys.exit(done.exit_code)
+    except BrokenPipeError:
+        # The reader of the output has gone; nothing is left to be said.
+        sys.stderr.close()
+        sys.exit(1)

@@ -1,0 +1,24 @@
+"""``odradek server``: one broker in the foreground."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+
+@click.command("server")
+@click.option(
+    "--config",
+    "config_file",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="server.properties with Kafka's keys.",
+)
+@click.option("--override", multiple=True, metavar="KEY=VALUE", help="Set a key over the file; repeatable.")
+def command(config_file: Path, override: tuple[str, ...]) -> None:
+    """Run one broker until SIGTERM or Ctrl-C, which stop it in a controlled way. Logs go to standard error."""
+    from broker.server import run_server
+
+    sys.exit(run_server(config_file, list(override)))

@@ -1,0 +1,1 @@
+"""Local clusters for development and tests: real processes of the broker and of ZooKeeper."""

@@ -1,0 +1,96 @@
+"""``make run``: a whole cluster, used once through a client library that is not ours, and stopped again."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import click
+
+from broker.cli.errors import CommandError, MissingPrerequisiteError
+from broker.dev.cluster import DevCluster
+from broker.dev.processes import free_ports
+from broker.dev.zookeeper import ZooKeeperServer
+from timer.clock import SystemClock
+
+TOPIC = "odradek-demo"
+LINES = 12
+BROKERS = 3
+
+
+def main() -> None:
+    """Start, create, produce, consume, show, stop. Exit code 1 with one line when something is missing or wrong."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="odradek-run-") as directory:
+            run(Path(directory))
+    except CommandError as error:
+        click.echo(f"odradek: {error}", err=True)
+        sys.exit(error.exit_code)
+
+
+def run(directory: Path) -> None:
+    """The demonstration, with all files below ``directory``."""
+    try:
+        import confluent_kafka
+    except ImportError:
+        raise MissingPrerequisiteError("the demo uses confluent-kafka: pip install 'odradek[dev]'") from None
+    clock = SystemClock()
+    started = clock.monotonic_ms()
+    ports = free_ports(BROKERS + 1)
+    server = ZooKeeperServer(directory / "zookeeper", ports[-1])
+    cluster = None
+    try:
+        server.wait_until_ready(clock)
+        click.echo(f"ZooKeeper answers on {server.connect} after {clock.monotonic_ms() - started} ms")
+        cluster = DevCluster(ports[:-1], directory, server.connect, clock)
+        cluster.start()
+        click.echo(f"{BROKERS} brokers serve on {cluster.bootstrap} after {clock.monotonic_ms() - started} ms")
+        use(confluent_kafka, cluster.bootstrap)
+    finally:
+        if cluster is not None:
+            cluster.stop()
+        server.stop()
+    click.echo(f"everything stopped after {clock.monotonic_ms() - started} ms; nothing is left behind")
+
+
+def use(confluent_kafka: Any, bootstrap: str) -> None:
+    """Create a topic, produce lines with keys, read them back and show them. Raises CommandError on a difference."""
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.cimpl import NewTopic
+
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.create_topics([NewTopic(TOPIC, num_partitions=3, replication_factor=BROKERS)]).values():
+        future.result(30)
+    click.echo(f"topic {TOPIC}: 3 partitions, {BROKERS} replicas each")
+    wanted = {f"line {number}": f"key-{number % 4}" for number in range(LINES)}
+    producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True})
+    for value, key in wanted.items():
+        producer.produce(TOPIC, value, key)
+    if producer.flush(30):
+        raise CommandError("not every record was acknowledged within 30 s")
+    click.echo(f"produced {LINES} records with acks=all (librdkafka {confluent_kafka.libversion()[0]})")
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "odradek-demo", "auto.offset.reset": "earliest"}
+    )
+    found: dict[str, str] = {}
+    try:
+        consumer.subscribe([TOPIC])
+        for message in iter(lambda: consumer.poll(15), None):
+            if message.error():
+                raise CommandError(f"consuming failed: {message.error()}")
+            found[message.value().decode()] = message.key().decode()
+            place = f"{message.topic()}-{message.partition()}@{message.offset()}"
+            click.echo(f"  {place}  {message.key().decode()} = {message.value().decode()}")
+            if len(found) == LINES:
+                break
+    finally:
+        consumer.close()
+    if found != wanted:
+        raise CommandError(f"{len(found)} of {LINES} records came back")
+    click.echo(f"consumed all {LINES} records in a consumer group, each once")
+
+
+if __name__ == "__main__":
+    main()

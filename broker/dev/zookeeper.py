@@ -1,0 +1,138 @@
+"""A real ZooKeeper server for development, from the jars that pyspark brings (or any folder of ZooKeeper jars)."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import socket
+from pathlib import Path
+
+from broker.cli.errors import CommandError, MissingPrerequisiteError
+from broker.dev.java import find_java
+from broker.dev.processes import ManagedProcess
+from timer.clock import Clock
+
+MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+_NEEDED = ("zookeeper-", "zookeeper-jute-", "slf4j-api-", "metrics-core-", "netty-")
+_USEFUL = (*_NEEDED, "log4j", "logback", "snappy-java", "commons-io", "commons-cli", "jline", "jackson")
+
+_ZOO_CFG = """\
+# Written by odradek; changes are overwritten at the next start.
+tickTime=2000
+dataDir={data_dir}
+clientPort={port}
+clientPortAddress={host}
+maxClientCnxns=0
+admin.enableServer=false
+4lw.commands.whitelist=ruok,srvr,stat,mntr
+# Sessions as short as tests need.
+minSessionTimeout=1000
+maxSessionTimeout=60000
+autopurge.snapRetainCount=3
+autopurge.purgeInterval=24
+"""
+
+_LOG4J2 = """\
+status = error
+appender.file.type = Console
+appender.file.name = out
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = [%d] %p %m (%c{1})%n
+rootLogger.level = warn
+rootLogger.appenderRef.out.ref = out
+"""
+
+
+def library_folder() -> Path:
+    """The folder of ZooKeeper's jars: ODRADEK_ZOOKEEPER_LIBS, else inside the installed pyspark.
+
+    Raises MissingPrerequisiteError naming the cure.
+    """
+    named = os.environ.get("ODRADEK_ZOOKEEPER_LIBS")
+    if named:
+        folder = Path(named)
+        source = "ODRADEK_ZOOKEEPER_LIBS"
+    else:
+        spec = importlib.util.find_spec("pyspark")
+        if spec is None or spec.origin is None:
+            raise MissingPrerequisiteError(
+                "no ZooKeeper jars: pip install 'odradek[dev]' (they come with pyspark), "
+                "or set ODRADEK_ZOOKEEPER_LIBS to a folder of them"
+            )
+        folder = Path(spec.origin).parent / "jars"
+        source = "the installed pyspark"
+    names = [jar.name for jar in folder.glob("*.jar")] if folder.is_dir() else []
+    missing = [prefix for prefix in _NEEDED if not any(name.startswith(prefix) for name in names)]
+    if missing:
+        raise MissingPrerequisiteError(
+            f"{folder} ({source}) has no {', '.join(p.rstrip('-') for p in missing)} jar: "
+            "set ODRADEK_ZOOKEEPER_LIBS to a folder with ZooKeeper's jars"
+        )
+    return folder
+
+
+def class_path(folder: Path) -> str:
+    """Only what the server needs: a folder of Spark's has hundreds of jars."""
+    return os.pathsep.join(str(jar) for jar in sorted(folder.glob("*.jar")) if jar.name.startswith(_USEFUL))
+
+
+class ZooKeeperServer:
+    """One server process. ``connect`` is its ``host:port``."""
+
+    def __init__(self, data_dir: Path, port: int, host: str = "127.0.0.1", log_file: Path | None = None) -> None:
+        java = find_java()
+        folder = library_folder()
+        data_dir = data_dir.absolute()
+        data_dir.mkdir(parents=True, exist_ok=True)
+        if not os.access(data_dir, os.W_OK):
+            raise CommandError(f"the data directory {data_dir} can't be written")
+        config = data_dir / "zoo.cfg"
+        config.write_text(_ZOO_CFG.format(data_dir=data_dir / "data", port=port, host=host))
+        logging = data_dir / "log4j2.properties"
+        logging.write_text(_LOG4J2)
+        self.host = host
+        self.port = port
+        self.connect = f"{host}:{port}"
+        self.process = ManagedProcess(
+            "zookeeper",
+            [
+                java,
+                "-Xmx256m",
+                "-XX:+UseSerialGC",
+                "-XX:TieredStopAtLevel=1",
+                "-XX:-UsePerfData",
+                f"-Dlog4j2.configurationFile={logging}",
+                "-cp",
+                class_path(folder),
+                MAIN_CLASS,
+                str(config),
+            ],
+            log_file or data_dir / "zookeeper.log",
+        )
+
+    def wait_until_ready(self, clock: Clock, timeout_ms: int = 20_000) -> None:
+        """Until it answers ``ruok``. Raises CommandError with the end of its log when it does not."""
+        from broker.dev.waiting import wait_until
+
+        def ready() -> bool:
+            if not self.process.is_running:
+                raise CommandError(f"ZooKeeper ended at start:\n{self.process.log_tail()}")
+            return answers_ruok(self.host, self.port)
+
+        if not wait_until(ready, clock, timeout_ms):
+            raise CommandError(f"ZooKeeper did not answer on {self.connect}:\n{self.process.log_tail()}")
+
+    def stop(self) -> None:
+        """A clean stop."""
+        self.process.stop()
+
+
+def answers_ruok(host: str, port: int) -> bool:
+    """Whether a ZooKeeper server says that it is fine."""
+    try:
+        with socket.create_connection((host, port), 1.0) as connection:
+            connection.settimeout(2.0)
+            connection.sendall(b"ruok")
+            return connection.recv(4) == b"imok"
+    except OSError:
+        return False

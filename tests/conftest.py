@@ -1,0 +1,50 @@
+"""Fixtures that several suites share."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.dev.processes import free_ports
+from broker.dev.zookeeper import ZooKeeperServer
+from tests.support.cluster import CLOCK, Cluster, running_cluster
+
+_chroots = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """``host:port`` of one real ZooKeeper for the whole session."""
+    server = ZooKeeperServer(tmp_path_factory.mktemp("zookeeper"), free_ports(1)[0])
+    try:
+        server.wait_until_ready(CLOCK)
+        yield server.connect
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def chroot(zookeeper: str) -> str:
+    """A ZooKeeper connect string with a chroot that nobody else uses."""
+    return f"{zookeeper}/test-{next(_chroots)}"
+
+
+@pytest.fixture
+def make_cluster(zookeeper: str, tmp_path: Path) -> Iterator[Callable[..., Cluster]]:
+    """Start clusters: ``make_cluster(["odradek", "kafka"], settings={...})``; stopped at the end of the test."""
+    open_clusters = []
+
+    def make(kinds: list[Any], **options: Any) -> Cluster:
+        number = next(_chroots)
+        context = running_cluster(kinds, tmp_path / f"cluster-{number}", f"{zookeeper}/test-{number}", **options)
+        cluster = context.__enter__()
+        open_clusters.append(context)
+        return cluster
+
+    yield make
+    for context in reversed(open_clusters):
+        context.__exit__(None, None, None)

@@ -1,0 +1,201 @@
+"""Clusters of real broker processes for tests: Odradek's, Apache Kafka's, or both on one ZooKeeper."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from broker.dev.cluster import small_cluster_settings
+from broker.dev.processes import ManagedProcess, free_ports, is_listening
+from broker.dev.waiting import wait_until
+from network.cluster_client import ClusterClient
+from network.protocol.errors import ApiError
+from tests.reference import kafka
+from timer.clock import SystemClock
+
+Kind = Literal["odradek", "kafka"]
+
+ROOT = Path(__file__).resolve().parents[2]
+HOST = "127.0.0.1"
+START_TIMEOUT_MS = 60_000
+CLOCK = SystemClock()
+
+
+def python_environment() -> dict[str, str]:
+    """So that child Pythons import this checkout, installed or not."""
+    path = os.environ.get("PYTHONPATH")
+    return {"PYTHONPATH": f"{ROOT}{os.pathsep}{path}" if path else str(ROOT)}
+
+
+class Broker:
+    """One broker process with its directory; its kind may change between starts, the data stays."""
+
+    def __init__(
+        self, kind: Kind, broker_id: int, port: int, directory: Path, zookeeper: str, settings: Mapping[str, str]
+    ) -> None:
+        self.kind = kind
+        self.broker_id = broker_id
+        self.port = port
+        self.address = f"{HOST}:{port}"
+        self.directory = directory
+        self.data = directory / "data"
+        self.log_file = directory / "broker.log"
+        self.settings = {
+            "broker.id": str(broker_id),
+            "listeners": f"PLAINTEXT://{self.address}",
+            "log.dirs": str(self.data),
+            "zookeeper.connect": zookeeper,
+            **settings,
+        }
+        self.process: ManagedProcess | None = None
+
+    def start(self) -> None:
+        """Start the process without waiting for it."""
+        assert self.process is None or not self.process.is_running
+        self.directory.mkdir(parents=True, exist_ok=True)
+        properties = self.directory / "server.properties"
+        properties.write_text("".join(f"{key}={value}\n" for key, value in self.settings.items()))
+        if self.kind == "kafka":
+            command = kafka.java_command(kafka.require(), "kafka.Kafka", str(properties))
+        else:
+            command = [sys.executable, "-m", "broker", "server", "--config", str(properties)]
+        name = f"{self.kind} broker {self.broker_id}"
+        self.process = ManagedProcess(name, command, self.log_file, environment=python_environment(), directory=ROOT)
+
+    def wait_listening(self) -> None:
+        """Until it accepts connections."""
+
+        def listening() -> bool:
+            assert self.process is not None
+            if not self.process.is_running:
+                raise AssertionError(f"{self.process.name} ended at start:\n{self.process.log_tail(60)}")
+            return is_listening(HOST, self.port)
+
+        if not wait_until(listening, CLOCK, START_TIMEOUT_MS):
+            raise AssertionError(f"broker {self.broker_id} does not listen:\n{self.log_tail()}")
+
+    def stop(self) -> int:
+        """Controlled shutdown; returns the exit code."""
+        assert self.process is not None
+        return self.process.stop()
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        assert self.process is not None
+        self.process.kill()
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+        assert self.process is not None
+        self.process.signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        assert self.process is not None
+        self.process.signal(signal.SIGCONT)
+
+    def log_tail(self, lines: int = 60) -> str:
+        """The end of its log."""
+        return self.process.log_tail(lines) if self.process is not None else ""
+
+
+class Cluster:
+    """Brokers on one ZooKeeper (a chroot of their own)."""
+
+    def __init__(
+        self,
+        kinds: Sequence[Kind],
+        directory: Path,
+        zookeeper: str,
+        settings: Mapping[str, str] | None = None,
+        broker_settings: Mapping[int, Mapping[str, str]] | None = None,
+    ) -> None:
+        self.zookeeper = zookeeper
+        merged = {**small_cluster_settings(len(kinds)), **(settings or {})}
+        self.brokers = [
+            Broker(
+                kind,
+                number,
+                port,
+                directory / f"broker-{number}",
+                zookeeper,
+                {**merged, **(broker_settings or {}).get(number, {})},
+            )
+            for number, (kind, port) in enumerate(zip(kinds, free_ports(len(kinds)), strict=True))
+        ]
+
+    @property
+    def bootstrap(self) -> str:
+        """All addresses, as clients take them."""
+        return ",".join(broker.address for broker in self.brokers)
+
+    @property
+    def running(self) -> list[Broker]:
+        """Brokers whose process runs."""
+        return [b for b in self.brokers if b.process is not None and b.process.is_running]
+
+    def start(self) -> None:
+        """Start all and wait until all serve."""
+        for broker in self.brokers:
+            broker.start()
+        self.wait_ready()
+
+    def wait_ready(self) -> None:
+        """Until every running broker knows exactly the running ones and a controller among them."""
+        expected = {broker.broker_id for broker in self.running}
+
+        def ready() -> bool:
+            for broker in self.running:
+                if not is_listening(HOST, broker.port):
+                    return False
+                with contextlib.suppress(OSError, ApiError):
+                    with ClusterClient(broker.address, "test", CLOCK, request_timeout_ms=2_000) as client:
+                        seen = client.metadata([])
+                    if set(seen.brokers) == expected and seen.controller_id in expected:
+                        continue
+                return False
+            return True
+
+        for broker in self.running:
+            broker.wait_listening()
+        if not wait_until(ready, CLOCK, START_TIMEOUT_MS):
+            tails = "\n".join(f"--- broker {b.broker_id} ({b.kind})\n{b.log_tail()}" for b in self.brokers)
+            raise AssertionError(f"the cluster is not ready:\n{tails}")
+
+    def stop(self) -> None:
+        """End all processes, in order where they let themselves be."""
+        for broker in self.running:
+            broker.resume()
+            if broker.process is not None:
+                broker.process.terminate()
+        for broker in self.brokers:
+            if broker.process is not None:
+                broker.process.stop()
+
+    @contextlib.contextmanager
+    def client(self) -> Iterator[ClusterClient]:
+        """Odradek's own cluster client, for what the test itself has to know or do."""
+        with ClusterClient(self.bootstrap, "test", CLOCK) as client:
+            yield client
+
+
+@contextlib.contextmanager
+def running_cluster(
+    kinds: Sequence[Kind],
+    directory: Path,
+    zookeeper: str,
+    settings: Mapping[str, str] | None = None,
+    broker_settings: Mapping[int, Mapping[str, str]] | None = None,
+) -> Iterator[Cluster]:
+    """A started cluster, stopped at the end whatever happens."""
+    cluster = Cluster(kinds, directory, zookeeper, settings, broker_settings)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
