@@ -248,7 +248,9 @@ class _DecoderSource(Source):
             self.emit(f"raise too_long({path!r}, {count}, end - p)")
         letter = FIXED_FORMATS.get(element.kind)
         if letter is not None and letter != "16s":
-            self.emit(f"{target} = numbers(data, p, {count}, {letter!r})")
+            readers = self.constant("numbers", primitives.NUMBER_READERS[letter])
+            many = f"numbers(data, p, {count}, {letter!r})"
+            self.emit(f"{target} = list({readers}[{count}](data, p)) if {count} < {primitives.FEW} else {many}")
             self.emit(f"p += {needed}")
             return
         values, item = self.name("a"), self.name("o")

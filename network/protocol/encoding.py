@@ -214,7 +214,10 @@ class _EncoderSource(Source):
         letter = FIXED_FORMATS.get(field.element.kind)
         if letter is not None and letter != "16s":
             with self.block(f"if {values}:"):
-                self.emit(f"{self.out}.append(numbers({values}, {letter!r}))")
+                size = f"{count} - 1" if self.flexible else count
+                writers = self.constant("numbers", primitives.NUMBER_WRITERS[letter])
+                few = f"{writers}[{size}](*{values})"
+                self.emit(f"{self.out}.append({few} if {size} < {primitives.FEW} else numbers({values}, {letter!r}))")
             return
         item = self.name("o")
         with self.block(f"for {item} in {values}:"):

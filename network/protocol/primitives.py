@@ -152,26 +152,26 @@ def tag_header(data: Buffer, position: int, end: int) -> tuple[int, int, int]:
     return tag, position, stop
 
 
-_INT_READERS: Final = {
-    letter: [struct.Struct(f">{count}{letter}").unpack_from for count in range(33)] for letter in "bhHiIqd?"
+FEW: Final = 33
+"""Arrays of fewer numbers than this have their struct ready."""
+
+NUMBER_READERS: Final = {
+    letter: [struct.Struct(f">{count}{letter}").unpack_from for count in range(FEW)] for letter in "bhHiIqd?"
 }
-_INT_WRITERS: Final = {
-    letter: [struct.Struct(f">{count}{letter}").pack for count in range(33)] for letter in "bhHiIqd?"
+"""By struct format and count."""
+
+NUMBER_WRITERS: Final = {
+    letter: [struct.Struct(f">{count}{letter}").pack for count in range(FEW)] for letter in "bhHiIqd?"
 }
 
 
 def decode_numbers(data: Buffer, position: int, count: int, letter: str) -> list[Any]:
     """`count` numbers of one struct format; the caller has checked that they are there."""
-    if count < 33:
-        return list(_INT_READERS[letter][count](data, position))
     return list(struct.unpack_from(f">{count}{letter}", data, position))
 
 
 def encode_numbers(values: list[Any], letter: str) -> bytes:
-    count = len(values)
-    if count < 33:
-        return _INT_WRITERS[letter][count](*values)
-    return struct.pack(f">{count}{letter}", *values)
+    return struct.pack(f">{len(values)}{letter}", *values)
 
 
 # What compiled encoders call off their fast path.
