@@ -20,18 +20,18 @@ Handler = Callable[[Request], None]
 _IDLE_WAIT_S = 30.0
 
 
-def run_request(request: Request, handler: Handler) -> None:
+def run_request(request: Request, handler: Handler, now_ns: int) -> None:
     """Run `handler` on the calling thread and note the times. An exception closes the connection, nothing else."""
-    channel = request.channel
-    request.dequeued_ns = channel.clock.monotonic_ns()
+    request.dequeued_ns = now_ns
     try:
         handler(request)
     except Exception:
         logger.exception("handler failed for %r", request)
         if not request.response_ready_ns:
-            channel.close_connection(request)
-    finally:
-        request.local_done_ns = channel.clock.monotonic_ns()
+            request.channel.close_connection(request)
+    if not request.response_ready_ns:  # answered later by somebody else
+        request.local_done_ns = request.channel.clock.monotonic_ns()
+    if request.pooled:
         request.release_buffer()
 
 
@@ -109,7 +109,7 @@ class HandlerPool:
             if item is None:
                 continue
             if isinstance(item, Request):
-                run_request(item, handler)
+                run_request(item, handler, now())
                 item = None  # keeps neither the body nor the message alive while waiting
                 continue
             try:

@@ -102,7 +102,7 @@ class Outbox:
             return BLOCKED
         return DONE
 
-    def take_cold(self) -> tuple[FileRange, int, int]:
+    def cold(self) -> tuple[FileRange, int, int]:
         """Range, position and size to warm, after COLD. The caller must call `warmed` or give the range to
         `clear(keep=...)`."""
         assert self._cold is not None

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from network.memory_pool import MemoryPool
-    from network.processor import Processor
     from network.protocol.api import ApiSpec
     from network.protocol.header import RequestHeader
     from network.request_channel import RequestChannel
+    from network.response_writer import ResponseWriter
     from network.server_connection import ServerConnection
 
 ANONYMOUS = "User:ANONYMOUS"
@@ -71,13 +71,13 @@ class Request:
         "_link",
         "_message",
         "_pool",
-        "_pooled",
-        "_processor",
+        "_writer",
         "channel",
         "connection",
         "dequeued_ns",
         "header",
         "local_done_ns",
+        "pooled",
         "received_ns",
         "response_dequeued_ns",
         "response_ready_ns",
@@ -94,7 +94,7 @@ class Request:
         body_offset: int,
         connection: ConnectionInfo,
         channel: RequestChannel,
-        processor: Processor,
+        writer: ResponseWriter,
         link: ServerConnection,
         received_ns: int,
     ) -> None:
@@ -105,10 +105,11 @@ class Request:
         self._message: Any = None
         self.connection = connection
         self.channel = channel
-        self._processor = processor
+        self._writer = writer
         self._link = link
         self._pool: MemoryPool | None = None
-        self._pooled = 0
+        self.pooled = 0
+        """Bytes that the body occupies in the memory pool."""
         self.size = len(frame)
         self.received_ns = received_ns
         self.dequeued_ns = 0
@@ -132,14 +133,14 @@ class Request:
 
     def hold(self, pool: MemoryPool | None, size: int) -> None:
         """The body occupies `size` bytes of `pool` until `release_buffer`."""
-        self._pool, self._pooled = pool, size
+        self._pool, self.pooled = pool, size
 
     def release_buffer(self) -> None:
         """Give the body's bytes back to the memory pool. Idempotent; called when the handler has returned, so what a
         handler keeps for later must not lean on the body's bytes."""
-        pooled, pool = self._pooled, self._pool
+        pooled, pool = self.pooled, self._pool
         if pooled and pool is not None:
-            self._pooled = 0
+            self.pooled = 0
             pool.release(pooled)
 
     def __repr__(self) -> str:

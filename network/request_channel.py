@@ -153,10 +153,10 @@ class RequestChannel:
         """
         request.response_ready_ns = self.clock.monotonic_ns()
         if response is None:
-            request._processor.enqueue(request, NO_OP, None)
+            request._writer.respond(request, NO_OP, None)
             return
         header = request.header
-        if not request.spec.serves(header.api_version):
+        if header.api_version > request.spec.max_version:
             # Only ApiVersions gets here: a version that we do not know is answered in the first one.
             header = RequestHeader(header.api_key, 0, header.correlation_id)
         try:
@@ -164,19 +164,19 @@ class RequestChannel:
         except Exception:
             logger.exception("cannot encode the response to %r; closing %s", request.header, request.connection.id)
             release_message(response)
-            request._processor.enqueue(request, CLOSE_CONNECTION, None)
+            request._writer.respond(request, CLOSE_CONNECTION, None)
             return
-        request._processor.enqueue(request, SEND, parts)
+        request._writer.respond(request, SEND, parts)
 
     def close_connection(self, request: Request) -> None:
         """End the connection instead of answering."""
         request.response_ready_ns = self.clock.monotonic_ns()
-        request._processor.enqueue(request, CLOSE_CONNECTION, None)
+        request._writer.respond(request, CLOSE_CONNECTION, None)
 
     def start_throttle(self, request: Request, throttle_time_ms: int) -> None:
         """Stop reading from the connection for this time, counted from now; the response itself is not delayed."""
         request.throttle_time_ms = throttle_time_ms
-        request._processor.enqueue(request, START_THROTTLING, throttle_time_ms)
+        request._writer.respond(request, START_THROTTLING, throttle_time_ms)
 
 
 class ChannelClosed(Exception):

@@ -63,22 +63,28 @@ class RequestMetrics:
     def flush(self) -> None:
         """Feed what has been recorded to the registry."""
         pending, self._pending = self._pending, []
+        counts: dict[tuple[Any, ...], int] = {}
         for name, version, size, received, dequeued, local, ready, taken, done, throttle in pending:
             # A handler that answered before it returned did all its work locally.
-            local_end = ready if not local or local > ready else local
+            local_end = local if received < local < ready else ready
             values = (
+                name,
+                version,
                 size,
-                _span(received, dequeued),
-                _span(dequeued, local_end),
-                _span(local_end, ready),
+                (dequeued - received) // _MS if dequeued > received else 0,
+                (local_end - dequeued) // _MS if local_end > dequeued > 0 else 0,
+                (ready - local_end) // _MS if ready > local_end > 0 else 0,
                 throttle,
-                _span(ready, taken),
-                _span(taken, done),
-                _span(received, done),
+                (taken - ready) // _MS if taken > ready else 0,
+                (done - taken) // _MS if done > taken > 0 else 0,
+                (done - received) // _MS if done > received else 0,
             )
-            for histogram, value in zip(self._of(name), values, strict=True):
-                histogram.update(value)
-            self._rate(name, version).mark()
+            counts[values] = counts.get(values, 0) + 1
+        for (name, version, *values_of_one), count in counts.items():
+            for histogram, value in zip(self._of(name), values_of_one, strict=True):
+                for _ in range(count):
+                    histogram.update(value)
+            self._rate(name, version).mark(count)
 
     def _of(self, name: str) -> tuple[Histogram, ...]:
         found = self._histograms.get(name)
@@ -94,8 +100,3 @@ class RequestMetrics:
             found = self._metrics.meter(GROUP, TYPE, "RequestsPerSec", request=name, version=str(version))
             self._rates[(name, version)] = found
         return found
-
-
-def _span(start_ns: int, end_ns: int) -> int:
-    """Whole milliseconds between two stations; 0 where one was not reached or they are out of order."""
-    return (end_ns - start_ns) // _MS if end_ns > start_ns > 0 else 0

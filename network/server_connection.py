@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from network.mute import NOT_MUTED
 from network.outbox import Outbox
@@ -14,6 +13,12 @@ if TYPE_CHECKING:
     from network.file_range import FileRange
     from network.request import ConnectionInfo, Request
     from network.transport import Transport
+
+# Reasons not to read from a connection besides its mute state; bits of `hold`.
+HOLD_MEMORY: Final = 1  # the memory pool is empty
+HOLD_OUTPUT: Final = 2  # the peer is slow to take its answers
+HOLD_CLOSING: Final = 4  # it is closed as soon as its last answer is out
+HOLD_DRAINING: Final = 8  # the server stops
 
 
 class ServerConnection:
@@ -27,9 +32,9 @@ class ServerConnection:
         "body",
         "body_pooled",
         "closed",
-        "closing",
         "fd",
         "filled",
+        "hold",
         "in_service",
         "info",
         "last_active_ns",
@@ -39,10 +44,10 @@ class ServerConnection:
         "recv_into",
         "request",
         "rest",
+        "send",
         "throttle",
         "transport",
         "unsent",
-        "wants_memory",
         "warming",
         "writing",
     )
@@ -50,11 +55,13 @@ class ServerConnection:
     def __init__(self, info: ConnectionInfo, transport: Transport, address: str, now_ns: int) -> None:
         self.info = info
         self.transport = transport
-        self.recv_into: Callable[[memoryview], int] = transport.recv_into
+        self.recv_into = transport.recv_into
+        self.send = transport.send
         self.fd = transport.fileno()
         self.address = address
         self.authenticator: Authenticator | None = None
         self.mute_state = NOT_MUTED
+        self.hold = 0
         self.last_active_ns = now_ns
         # Input: bytes that came together with an earlier request, fewer than four bytes of a size, or a part of a body.
         self.ahead: memoryview | None = None
@@ -63,16 +70,14 @@ class ServerConnection:
         self.body: memoryview | None = None
         self.body_pooled = 0
         self.filled = 0
-        self.wants_memory = False
         # Output.
         self.outbox = Outbox()
         self.unsent: list[Request] = []  # answered, not yet written in full
         self.warming: FileRange | None = None
         # Service.
         self.request: Request | None = None  # handed over, not yet answered
-        self.in_service = False  # the processor's serving loop is at work on this connection
+        self.in_service = False  # the reader's serving loop is at work on this connection
         self.throttle: asyncio.TimerHandle | None = None
-        self.reading = False
+        self.reading = False  # registered with the loop
         self.writing = False
-        self.closing = False  # close as soon as the outbox is empty
         self.closed = False

@@ -16,12 +16,16 @@ class Transport(Protocol):
     """One non-blocking byte stream."""
 
     handshake_done: bool
+    buffers_input: bool
+    """Whether received bytes may lie in the transport where the socket no longer announces them."""
     supports_sendfile: bool
     """False where the bytes must be seen on their way (TLS); file ranges are then read and sent as buffers."""
     principal: str | None
     """Who the peer proved to be in the handshake; None where the transport does not authenticate."""
     recv_into: Callable[[memoryview], int]
     """Fill the buffer as far as bytes have come; 0 when the peer has closed its side."""
+    send: Callable[[bytes | bytearray | memoryview], int]
+    """Bytes that were taken; less than offered when the peer reads slowly."""
 
     def fileno(self) -> int: ...
 
@@ -35,14 +39,8 @@ class Transport(Protocol):
         ...
 
     def pending(self) -> bool:
-        """Whether bytes have been received that the socket no longer announces as readable."""
+        """Whether the transport holds such bytes now."""
         ...
-
-    def peer_closed(self) -> bool:
-        """Whether nothing more will come, without consuming anything. Raises OSError when the connection is lost."""
-        ...
-
-    def send(self, data: bytes | bytearray | memoryview) -> int: ...
 
     def sendmsg(self, parts: Sequence[bytes | bytearray | memoryview], more: bool) -> int:
         """Write from several buffers at once; `more` says that other bytes of this response follow at once."""
@@ -61,16 +59,26 @@ TransportFactory = Callable[[socket.socket], Transport]
 class PlaintextTransport:
     """The socket itself."""
 
-    __slots__ = ("_fd", "_socket", "handshake_done", "principal", "recv_into", "send", "supports_sendfile")
+    __slots__ = (
+        "_fd",
+        "_socket",
+        "buffers_input",
+        "handshake_done",
+        "principal",
+        "recv_into",
+        "send",
+        "supports_sendfile",
+    )
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
         self._fd = sock.fileno()
         self.handshake_done = True
+        self.buffers_input = False
         self.supports_sendfile = True
         self.principal: str | None = None
         self.recv_into: Callable[[memoryview], int] = sock.recv_into
-        self.send = sock.send
+        self.send: Callable[[bytes | bytearray | memoryview], int] = sock.send
 
     def fileno(self) -> int:
         return self._fd
@@ -84,12 +92,6 @@ class PlaintextTransport:
 
     def pending(self) -> bool:
         return False
-
-    def peer_closed(self) -> bool:
-        try:
-            return self._socket.recv(1, socket.MSG_PEEK) == b""
-        except BlockingIOError:
-            return False
 
     def sendmsg(self, parts: Sequence[bytes | bytearray | memoryview], more: bool) -> int:
         return self._socket.sendmsg(parts, [], socket.MSG_MORE if more else 0)
