@@ -18,6 +18,9 @@ from timer.timer import Timer, TimerTask
 logger = logging.getLogger(__name__)
 
 _SHARDS = 512
+# Guards `is_completed` of all operations: it is held for the test and the store only, and an operation is smaller and
+# cheaper without a lock of its own for this.
+_completing = threading.Lock()
 
 
 class DelayedOperation(TimerTask):
@@ -27,25 +30,22 @@ class DelayedOperation(TimerTask):
     (its own re-entrant lock by default; a group's operations share the group's).
     """
 
-    __slots__ = ("_completion", "lock")
+    __slots__ = ("is_completed", "lock")
 
     def __init__(self, timeout_ms: int, lock: RLock | None = None) -> None:
         super().__init__(timeout_ms)
-        # Taken once, by whoever completes the operation; never released.
-        self._completion = threading.Lock()
+        self.is_completed = False
         self.lock = lock if lock is not None else RLock()
-
-    @property
-    def is_completed(self) -> bool:
-        return self._completion.locked()
 
     def force_complete(self) -> bool:
         """Complete now unless that has happened; returns whether this call did it.
 
         The winner leaves the timer and then runs `on_complete`. Does not take the operation's lock.
         """
-        if not self._completion.acquire(blocking=False):
-            return False
+        with _completing:
+            if self.is_completed:
+                return False
+            self.is_completed = True
         self.cancel()
         self.on_complete()
         return True
@@ -78,13 +78,55 @@ T = TypeVar("T", bound=DelayedOperation)
 
 
 class _Shard(Generic[T]):
-    """Some of the keys. The inner dicts are ordered sets of operations."""
+    """The watch lists of some of the keys. Its methods are called under `lock`.
+
+    Most keys have one operation, which then stands for itself; more stand in a dict, used as an ordered set.
+    """
 
     __slots__ = ("lists", "lock")
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.lists: dict[Hashable, dict[T, None]] = {}
+        self.lists: dict[Hashable, T | dict[T, None]] = {}
+
+    def add(self, key: Hashable, operation: T) -> None:
+        watched = self.lists.get(key)
+        if watched is None:
+            self.lists[key] = operation
+        elif isinstance(watched, dict):
+            watched[operation] = None
+        elif watched is not operation:
+            self.lists[key] = {watched: None, operation: None}
+
+    def discard(self, key: Hashable, operations: Sequence[T]) -> None:
+        watched = self.lists.get(key)
+        if isinstance(watched, dict):
+            for operation in operations:
+                watched.pop(operation, None)
+            if not watched:
+                del self.lists[key]
+        elif watched is not None and watched in operations:
+            del self.lists[key]
+
+    def pop(self, key: Hashable) -> list[T]:
+        watched = self.lists.pop(key, None)
+        if watched is None:
+            return []
+        return list(watched) if isinstance(watched, dict) else [watched]
+
+    def size(self) -> int:
+        return sum(len(watched) if isinstance(watched, dict) else 1 for watched in self.lists.values())
+
+    def purge(self) -> int:
+        """Drop completed operations; returns how many entries went."""
+        purged = 0
+        for key, watched in list(self.lists.items()):
+            operations = list(watched) if isinstance(watched, dict) else [watched]
+            completed = [operation for operation in operations if operation.is_completed]
+            if completed:
+                self.discard(key, completed)
+                purged += len(completed)
+        return purged
 
 
 class Purgatory(Generic[T]):
@@ -139,13 +181,15 @@ class Purgatory(Generic[T]):
             if operation.try_complete():
                 return True
             for key in keys:
-                self._watch(key, operation)
+                shard = self._shards[hash(key) % _SHARDS]
+                with shard.lock:
+                    shard.add(key, operation)
             number = self._last_watched = next(self._watched_ever)
             if operation.try_complete():
                 return True
-        if self._timer_enabled and not operation._completion.locked():
+        if self._timer_enabled and not operation.is_completed:
             self._timer.add(operation)
-            if operation._completion.locked():
+            if operation.is_completed:
                 # Completed between the look and the add: leave the timer at once.
                 operation.cancel()
         if number - self._gone - self._timer.size > self._purge_interval:
@@ -159,11 +203,11 @@ class Purgatory(Generic[T]):
             watched = shard.lists.get(key)
             if watched is None:
                 return 0
-            operations = list(watched)
+            operations = list(watched) if isinstance(watched, dict) else (watched,)
         completed = 0
-        finished = []
+        finished: list[T] = []
         for operation in operations:
-            if operation._completion.locked():
+            if operation.is_completed:
                 finished.append(operation)
                 continue
             with operation.lock:
@@ -172,14 +216,15 @@ class Purgatory(Generic[T]):
                 finished.append(operation)
                 completed += 1
         if finished:
-            self._unwatch(shard, key, finished)
+            with shard.lock:
+                shard.discard(key, finished)
         return completed
 
     def cancel_for_key(self, key: Hashable) -> list[T]:
         """Stop watching `key`: its operations leave the timer without being completed; returns those."""
         shard = self._shards[hash(key) % _SHARDS]
         with shard.lock:
-            operations = list(shard.lists.pop(key, ()))
+            operations = shard.pop(key)
         pending = [operation for operation in operations if not operation.is_completed]
         for operation in pending:
             operation.cancel()
@@ -191,7 +236,7 @@ class Purgatory(Generic[T]):
         total = 0
         for shard in self._shards:
             with shard.lock:
-                total += sum(map(len, shard.lists.values()))
+                total += shard.size()
         return total
 
     @property
@@ -213,13 +258,7 @@ class Purgatory(Generic[T]):
         purged = 0
         for shard in self._shards:
             with shard.lock:
-                for key, watched in list(shard.lists.items()):
-                    completed = [operation for operation in watched if operation.is_completed]
-                    for operation in completed:
-                        del watched[operation]
-                    if not watched:
-                        del shard.lists[key]
-                    purged += len(completed)
+                purged += shard.purge()
         return purged
 
     def shutdown(self) -> None:
@@ -231,26 +270,6 @@ class Purgatory(Generic[T]):
         self._timer.shutdown()
         for name in ("PurgatorySize", "NumDelayedOperations"):
             self._metrics.remove("kafka.server", "DelayedOperationPurgatory", name, delayedOperation=self.name)
-
-    def _watch(self, key: Hashable, operation: T) -> None:
-        shard = self._shards[hash(key) % _SHARDS]
-        with shard.lock:
-            watched = shard.lists.get(key)
-            if watched is None:
-                shard.lists[key] = {operation: None}
-            else:
-                watched[operation] = None
-
-    @staticmethod
-    def _unwatch(shard: _Shard[T], key: Hashable, operations: list[T]) -> None:
-        with shard.lock:
-            watched = shard.lists.get(key)
-            if watched is None:
-                return
-            for operation in operations:
-                watched.pop(operation, None)
-            if not watched:
-                del shard.lists[key]
 
     def _reap(self) -> None:
         while not self._closed:

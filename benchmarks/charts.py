@@ -1,0 +1,69 @@
+"""Charts and sections for docs/performance.md: plain SVG, no plotting library."""
+
+import math
+import re
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+_WIDTH, _HEIGHT = 860, 440
+_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 280, 40, 50
+_COLOURS = ["#1b6ca8", "#7db8e0", "#c0392b", "#e59b92", "#4d7c2a", "#a9cf8a", "#7d5ba6", "#c9b6e0"]
+
+
+def line_chart(
+    title: str, x_label: str, y_label: str, series: dict[str, list[tuple[float, float]]], *, log_y: bool = True
+) -> str:
+    """An SVG document with one line a series; the x axis is logarithmic, the y axis if `log_y`."""
+    points = [point for line in series.values() for point in line]
+    xs, ys = [x for x, _ in points], [y for _, y in points]
+    x_low, x_high = math.log10(min(xs)), math.log10(max(xs))
+    if log_y:
+        y_low, y_high = math.floor(math.log10(min(ys))), math.ceil(math.log10(max(ys)))
+    else:
+        y_low, y_high = 0, math.ceil(max(ys))
+    width, height = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
+
+    def x_at(x: float) -> float:
+        return _LEFT + (math.log10(x) - x_low) / max(x_high - x_low, 1e-9) * width
+
+    def y_at(y: float) -> float:
+        value = math.log10(y) if log_y else y
+        return _TOP + height - (value - y_low) / max(y_high - y_low, 1e-9) * height
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" font-family="sans-serif" '
+        f'font-size="12"><rect width="100%" height="100%" fill="white"/>',
+        f'<text x="{_LEFT}" y="22" font-size="15">{escape(title)}</text>',
+        f'<text x="{_LEFT + width / 2}" y="{_HEIGHT - 10}" text-anchor="middle">{escape(x_label)}</text>',
+        f'<text transform="translate(16 {_TOP + height / 2}) rotate(-90)" text-anchor="middle">'
+        f"{escape(y_label)}</text>",
+    ]
+    for x in sorted(set(xs)):
+        parts.append(f'<line x1="{x_at(x):.1f}" y1="{_TOP}" x2="{x_at(x):.1f}" y2="{_TOP + height}" stroke="#eee"/>')
+        parts.append(f'<text x="{x_at(x):.1f}" y="{_TOP + height + 18}" text-anchor="middle">{x:,.0f}</text>')
+    ticks = [10.0**power for power in range(y_low, y_high + 1)] if log_y else [y_high * i / 5 for i in range(6)]
+    for y in ticks:
+        parts.append(f'<line x1="{_LEFT}" y1="{y_at(y):.1f}" x2="{_LEFT + width}" y2="{y_at(y):.1f}" stroke="#ddd"/>')
+        parts.append(f'<text x="{_LEFT - 6}" y="{y_at(y) + 4:.1f}" text-anchor="end">{y:,g}</text>')
+    for number, (name, line) in enumerate(series.items()):
+        colour = _COLOURS[number % len(_COLOURS)]
+        path = " ".join(f"{x_at(x):.1f},{y_at(y):.1f}" for x, y in line)
+        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        parts += [f'<circle cx="{x_at(x):.1f}" cy="{y_at(y):.1f}" r="3" fill="{colour}"/>' for x, y in line]
+        legend = _TOP + 14 + number * 20
+        parts.append(f'<rect x="{_WIDTH - _RIGHT + 14}" y="{legend - 9}" width="12" height="10" fill="{colour}"/>')
+        parts.append(f'<text x="{_WIDTH - _RIGHT + 32}" y="{legend}">{escape(name)}</text>')
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def replace_section(document: Path, heading: str, text: str) -> None:
+    """Put `text` under `## heading` of a Markdown file, in place of what stood there; makes the file if needed."""
+    document.parent.mkdir(exist_ok=True)
+    content = document.read_text() if document.exists() else "# Performance\n\nWhat the benchmarks measured.\n"
+    section = f"## {heading}\n\n{text.strip()}\n"
+    pattern = re.compile(rf"^## {re.escape(heading)}\n.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+    if pattern.search(content):
+        content = pattern.sub(lambda _: section + "\n", content, count=1)
+    else:
+        content = content.rstrip() + "\n\n" + section
+    document.write_text(content.rstrip() + "\n")
