@@ -8,6 +8,8 @@ a wrong one makes Python raise, and `diagnosis` then finds it.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from network.protocol import primitives
 from network.protocol.codegen import Source, literal, present, tagged
@@ -171,47 +173,51 @@ class _EncoderSource(Source):
             self.write("h" if narrow else "i", count)
             self.flush()
 
+    @contextmanager
+    def unless_null(self, value: str, nullable: bool, narrow: bool) -> Iterator[None]:
+        """Write the null length if `value` is None; what the body emits is for any other value."""
+        if not nullable:
+            yield
+            return
+        run = list(self.run)
+        with self.block(f"if {value} is None:"):
+            if self.flexible:
+                self.write("x", "")
+            else:
+                self.write("h" if narrow else "i", "-1")
+            self.flush()
+        self.run = run
+        with self.block("else:"):
+            yield
+
     def sized(self, value: str, field: Field, nullable: bool, path: str) -> None:
         """string, bytes, records"""
         content, count = self.name("s"), self.name("n")
-        one = " + 1" if self.flexible else ""
         size = f"records_size({content})" if field.kind == "records" else f"len({content})"
-        encoded = ".encode()" if field.kind == "string" else ""
-        if nullable:
-            self.emit(f"{content} = {value}")
-            with self.block(f"if {content} is None:"):
-                self.emit(f"{count} = {0 if self.flexible else -1}")
-                self.emit(f"{content} = b''")
-            with self.block("else:"):
-                if encoded:
-                    self.emit(f"{content} = {content}{encoded}")
-                self.emit(f"{count} = {size}{one}")
-        else:
-            self.emit(f"{content} = {value}{encoded}")
-            self.emit(f"{count} = {size}{one}")
-        if field.kind == "bytes":
-            with self.block(f"if type({content}) is not bytes:"):
-                self.emit(f"{content} = bytes(memoryview({content}))")
-        self.length(count, field.kind == "string")
-        if field.kind == "records":
-            self.emit(f"marks.append(len({self.out}))")
-        self.emit(f"{self.out}.append({content})")
+        self.emit(f"{content} = {value}")
+        with self.unless_null(content, nullable, field.kind == "string"):
+            if field.kind == "string":
+                self.emit(f"{content} = {content}.encode()")
+            elif field.kind == "bytes":
+                with self.block(f"if type({content}) is not bytes:"):
+                    self.emit(f"{content} = bytes(memoryview({content}))")
+            self.emit(f"{count} = {size}{' + 1' if self.flexible else ''}")
+            self.length(count, field.kind == "string")
+            if field.kind == "records":
+                self.emit(f"marks.append(len({self.out}))")
+            self.emit(f"{self.out}.append({content})")
 
     def array(self, value: str, field: Field, nullable: bool, path: str) -> None:
         assert field.element is not None
         values, count = self.name("a"), self.name("n")
-        one = " + 1" if self.flexible else ""
         self.emit(f"{values} = {value}")
-        if nullable:
-            with self.block(f"if {values} is None:"):
-                self.emit(f"{count} = {0 if self.flexible else -1}")
-                self.emit(f"{values} = ()")
-            with self.block("else:"):
-                self.emit(f"{count} = len({values}){one}")
-        else:
-            self.emit(f"{count} = len({values}){one}")
-        self.length(count, narrow=False)
-        letter = FIXED_FORMATS.get(field.element.kind)
+        with self.unless_null(values, nullable, narrow=False):
+            self.emit(f"{count} = len({values}){' + 1' if self.flexible else ''}")
+            self.length(count, narrow=False)
+            self.elements(values, count, field.element, path)
+
+    def elements(self, values: str, count: str, element: Field, path: str) -> None:
+        letter = FIXED_FORMATS.get(element.kind)
         if letter is not None and letter != "16s":
             with self.block(f"if {values}:"):
                 size = f"{count} - 1" if self.flexible else count
@@ -221,11 +227,11 @@ class _EncoderSource(Source):
             return
         item = self.name("o")
         with self.block(f"for {item} in {values}:"):
-            if field.element.kind == "struct":
-                assert field.element.struct is not None
-                self.struct(item, field.element.struct, path + ".")
+            if element.kind == "struct":
+                assert element.struct is not None
+                self.struct(item, element.struct, path + ".")
             else:
-                self.field(item, field.element, path)
+                self.field(item, element, path)
             self.flush()
 
 

@@ -17,7 +17,7 @@ from network.protocol.header import (
     encode_response,
     encode_response_parts,
 )
-from tests.support.paths import GOLDEN, SHARED_GOLDEN
+from tests.support.paths import GOLDEN, SHARED_GOLDEN, shared_golden
 
 
 class Frame(NamedTuple):
@@ -48,7 +48,7 @@ def check_request(frame: Frame) -> None:
     assert header.correlation_id == frame.correlation_id
     message = API[frame.key].request.decode(memoryview(frame.data)[4:], frame.version, start)
     expected = frame.data
-    if frame.version >= API[frame.key].min_version and expected[12:14] == b"\xff\xff":
+    if API[frame.key].request_header_version(frame.version) > 0 and expected[12:14] == b"\xff\xff":
         expected = expected[:12] + b"\0\0" + expected[14:]  # a null client id is an empty one
     assert encode_request(header, message) == expected
     assert b"".join(bytes(part) for part in encode_request_parts(header, message)) == expected
@@ -74,3 +74,19 @@ def test_frames_decode_and_encode_to_the_same_bytes(path: Path) -> None:
 
 def test_there_are_captures() -> None:
     assert FILES
+
+
+def test_whole_conversations() -> None:
+    """Every frame of whole connections, SASL exchanges included."""
+    paths = sorted((shared_golden() / "wire" / "conversations").glob("*.txt"))
+    assert len(paths) > 20
+    for path in paths:
+        for line in path.read_text().splitlines():
+            if line.startswith("#"):
+                continue
+            key, version, correlation_id, direction, text = line.split(" ")[:5]
+            frame = Frame(int(key), int(version), int(correlation_id), direction == ">", bytes.fromhex(text))
+            if frame.is_request:
+                check_request(frame)
+            else:
+                check_response(frame)
