@@ -97,15 +97,23 @@ class BrokerZnodes(ZnodeAccess):
         found = self.read(paths.broker_id(broker_id))
         return None if found is None else decode_broker(broker_id, found[0], found[1].czxid)
 
-    def brokers(self) -> dict[int, BrokerInfo]:
-        """All registrations with their epochs, by id ascending. A registration that cannot be read is an error."""
+    def brokers(self, *, skip_unreadable: bool = False) -> dict[int, BrokerInfo]:
+        """All registrations with their epochs, by id ascending.
+
+        A registration that cannot be read raises `PayloadError`, or is logged and left out with `skip_unreadable`.
+        """
         ids = self.broker_ids()
-        found = self.read_all([paths.broker_id(broker_id) for broker_id in ids])
-        return {
-            broker_id: decode_broker(broker_id, item[0], item[1].czxid)
-            for broker_id, item in zip(ids, found, strict=True)
-            if item is not None
-        }
+        brokers: dict[int, BrokerInfo] = {}
+        for broker_id, item in zip(ids, self.read_all([paths.broker_id(item) for item in ids]), strict=True):
+            if item is None:
+                continue
+            try:
+                brokers[broker_id] = decode_broker(broker_id, item[0], item[1].czxid)
+            except PayloadError:
+                if not skip_unreadable:
+                    raise
+                logger.exception("Ignoring broker %d: its registration cannot be read", broker_id)
+        return brokers
 
     def generate_broker_id(self, reserved_max_id: int) -> int:
         """A new id above `reserved.broker.max.id`, unique in the cluster."""

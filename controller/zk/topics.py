@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 
 from controller.zk import paths
@@ -9,6 +10,7 @@ from controller.zk.access import UNFENCED, ZnodeAccess, expect
 from controller.zk.ops import Code, Create, Delete, Response, SetData
 from controller.zk.payloads import (
     PartitionState,
+    PayloadError,
     ReplicaAssignment,
     TopicZnode,
     decode_partition_state,
@@ -22,6 +24,8 @@ from controller.zk.payloads import (
 )
 from controller.zk.session import ZkError
 from log.topic_partition import TopicPartition
+
+logger = logging.getLogger(__name__)
 
 
 class TopicZnodes(ZnodeAccess):
@@ -82,11 +86,17 @@ class TopicZnodes(ZnodeAccess):
         return {int(name) for name in self.children(paths.topic_partitions(topic), watch=False)}
 
     def partition_states(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, PartitionState]:
-        """States of those partitions that have a readable one."""
+        """States of those partitions that have a readable one; an unreadable one is logged and left out."""
         found = self.read_all([paths.partition_state(partition) for partition in partitions])
         states: dict[TopicPartition, PartitionState] = {}
         for partition, item in zip(partitions, found, strict=True):
-            state = None if item is None else decode_partition_state(item[0], item[1].version)
+            if item is None:
+                continue
+            try:
+                state = decode_partition_state(item[0], item[1].version)
+            except PayloadError:
+                logger.exception("The state of partition %s cannot be read", partition)
+                continue
             if state is not None:
                 states[partition] = state
         return states

@@ -1,0 +1,200 @@
+"""A queue and a thread for each broker: requests go out in order, one at a time, again and again until answered.
+
+The queue of a broker needs no bound of its own: a broker that does not answer loses its registration in ZooKeeper,
+and with it its queue.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Protocol
+
+from controller.channels import ResponseCallback
+from controller.zk.payloads import BrokerInfo
+from network.protocol.errors import ProtocolError
+from network.protocol.message import Request, Response
+from timer.metrics import NULL_METRICS
+
+if TYPE_CHECKING:
+    from timer.clock import Clock
+    from timer.metrics import Metrics
+
+logger = logging.getLogger(__name__)
+
+RETRY_BACKOFF_MS = 100
+
+
+class BrokerConnection(Protocol):
+    """A connection to one broker. Every method but `close` is called by one thread."""
+
+    def call(self, message: Request, version: int) -> Response:
+        """Send and wait for the response; raises `OSError` or `ProtocolError`."""
+        ...
+
+    def close(self) -> None:
+        """May be called from another thread, and then wakes `call`."""
+        ...
+
+
+# Opens a connection to a broker; raises OSError.
+Connect = Callable[[BrokerInfo], BrokerConnection]
+
+
+class BrokerChannel:
+    """The ordered way to one broker. `step()` delivers the head of the queue."""
+
+    def __init__(
+        self, controller_id: int, broker: BrokerInfo, connect: Connect, clock: Clock, metrics: Metrics
+    ) -> None:
+        self.broker = broker
+        self._connect = connect
+        self._clock = clock
+        self._queue: deque[tuple[Request, int, ResponseCallback | None, int]] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+        self._connection: BrokerConnection | None = None
+        self._thread: threading.Thread | None = None
+        self._name = f"Controller-{controller_id}-to-broker-{broker.id}-send-thread"
+        self._metrics = metrics
+        self._tags = {"broker-id": str(broker.id)}
+        metrics.gauge("kafka.controller", "ControllerChannelManager", "QueueSize", self.__len__, **self._tags)
+        self._queue_time = metrics.histogram(
+            "kafka.controller", "ControllerChannelManager", "RequestRateAndQueueTimeMs", **self._tags
+        )
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._loop, name=self._name, daemon=True)
+        self._thread.start()
+
+    def put(self, request: Request, version: int, callback: ResponseCallback | None) -> None:
+        with self._changed:
+            if not self._closed:
+                self._queue.append((request, version, callback, self._clock.monotonic_ns()))
+                self._changed.notify()
+
+    def close(self) -> None:
+        """Drop the queue and let the thread end; a call in progress is woken. Does not wait: it may be connecting."""
+        with self._changed:
+            self._closed = True
+            self._queue.clear()
+            self._changed.notify_all()
+            connection = self._connection
+        if connection is not None:
+            connection.close()
+        self._metrics.remove("kafka.controller", "ControllerChannelManager", "QueueSize", **self._tags)
+        self._metrics.remove("kafka.controller", "ControllerChannelManager", "RequestRateAndQueueTimeMs", **self._tags)
+
+    def step(self) -> bool:
+        """Try to deliver the oldest request once; False if it has to be tried again (or there is none)."""
+        with self._changed:
+            if not self._queue:
+                return False
+            request, version, callback, queued_ns = self._queue[0]
+        try:
+            response = self._connected().call(request, version)
+        except (OSError, ProtocolError) as error:
+            self._disconnect()
+            if not self._closed:
+                logger.warning(
+                    "Controller's connection to broker %d failed, the request is sent again: %s", self.broker.id, error
+                )
+            return False
+        self._queue_time.update((self._clock.monotonic_ns() - queued_ns) / 1e6)
+        with self._changed:
+            if self._closed:
+                return False
+            self._queue.popleft()
+        if callback is not None:
+            callback(response)
+        return True
+
+    def _connected(self) -> BrokerConnection:
+        if self._connection is None:
+            connection = self._connect(self.broker)
+            with self._changed:
+                self._connection = connection
+            if self._closed:
+                raise OSError("the channel was closed")
+        return self._connection
+
+    def _disconnect(self) -> None:
+        with self._changed:
+            connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _loop(self) -> None:
+        try:
+            while True:
+                with self._changed:
+                    while not self._queue and not self._closed:
+                        self._changed.wait()
+                    if self._closed:
+                        return
+                try:
+                    delivered = self.step()
+                except Exception:
+                    logger.exception("Unexpected error on the channel to broker %d", self.broker.id)
+                    delivered = False
+                if not delivered:
+                    with self._changed:
+                        if not self._closed:
+                            self._clock.wait(self._changed, RETRY_BACKOFF_MS)
+        finally:
+            self._disconnect()
+
+
+class ChannelManager:
+    """`BrokerChannels` over threads and connections."""
+
+    def __init__(self, controller_id: int, connect: Connect, clock: Clock, metrics: Metrics = NULL_METRICS) -> None:
+        self._controller_id = controller_id
+        self._connect = connect
+        self._clock = clock
+        self._metrics = metrics
+        self._lock = threading.Lock()
+        self._channels: dict[int, BrokerChannel] = {}
+        metrics.gauge(
+            "kafka.controller",
+            "ControllerChannelManager",
+            "TotalQueueSize",
+            lambda: sum(len(channel) for channel in list(self._channels.values())),
+        )
+
+    def start(self, brokers: Iterable[BrokerInfo]) -> None:
+        for broker in brokers:
+            self.add_broker(broker)
+
+    def add_broker(self, broker: BrokerInfo) -> None:
+        with self._lock:
+            if broker.id in self._channels:
+                return
+            channel = BrokerChannel(self._controller_id, broker, self._connect, self._clock, self._metrics)
+            self._channels[broker.id] = channel
+        channel.start()
+
+    def remove_broker(self, broker_id: int) -> None:
+        with self._lock:
+            channel = self._channels.pop(broker_id, None)
+        if channel is not None:
+            channel.close()
+
+    def send(self, broker_id: int, request: Request, version: int, callback: ResponseCallback | None) -> None:
+        channel = self._channels.get(broker_id)
+        if channel is None:
+            logger.warning("Not sending %s to broker %d: it has no channel", type(request).__name__, broker_id)
+            return
+        channel.put(request, version, callback)
+
+    def shutdown(self) -> None:
+        with self._lock:
+            channels = list(self._channels.values())
+            self._channels.clear()
+        for channel in channels:
+            channel.close()

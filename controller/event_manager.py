@@ -1,0 +1,221 @@
+"""The controller's event thread: one queue, one event at a time, no priorities.
+
+ZooKeeper watches, broker answers and request handlers only enqueue. The queue needs no bound of its own: a watch
+fires once until an event re-arms it, a broker has one controller request in flight, and a client connection one.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from timer.metrics import NULL_METRICS
+
+if TYPE_CHECKING:
+    from timer.clock import Clock
+    from timer.metrics import Histogram, Metrics
+
+logger = logging.getLogger(__name__)
+
+
+class ControllerState(Enum):
+    """What the controller is doing: its metric value and the name of its timer (none: not timed)."""
+
+    IDLE = 0, None
+    CONTROLLER_CHANGE = 1, "ControllerChangeRateAndTimeMs"
+    BROKER_CHANGE = 2, "LeaderElectionRateAndTimeMs"
+    TOPIC_CHANGE = 3, "TopicChangeRateAndTimeMs"
+    TOPIC_DELETION = 4, "TopicDeletionRateAndTimeMs"
+    ALTER_PARTITION_REASSIGNMENT = 5, "PartitionReassignmentRateAndTimeMs"
+    AUTO_LEADER_BALANCE = 6, "AutoLeaderBalanceRateAndTimeMs"
+    MANUAL_LEADER_BALANCE = 7, "ManualLeaderBalanceRateAndTimeMs"
+    CONTROLLED_SHUTDOWN = 8, "ControlledShutdownRateAndTimeMs"
+    ISR_CHANGE = 9, "IsrChangeRateAndTimeMs"
+    LEADER_AND_ISR_RESPONSE = 10, "LeaderAndIsrResponseReceivedRateAndTimeMs"
+    LOG_DIR_CHANGE = 11, "LogDirChangeRateAndTimeMs"
+    CONTROLLER_SHUTDOWN = 12, "ControllerShutdownRateAndTimeMs"
+    UNCLEAN_LEADER_ELECTION_ENABLE = 13, "UncleanLeaderElectionEnableRateAndTimeMs"
+    TOPIC_UNCLEAN_LEADER_ELECTION_ENABLE = 14, "TopicUncleanLeaderElectionEnableRateAndTimeMs"
+    LIST_PARTITION_REASSIGNMENT = 15, "ListPartitionReassignmentRateAndTimeMs"
+    UPDATE_METADATA_RESPONSE = 16, None
+    UPDATE_FEATURES = 17, "UpdateFeaturesRateAndTimeMs"
+
+    @property
+    def number(self) -> int:
+        return int(self.value[0])
+
+    @property
+    def timer(self) -> str | None:
+        name: str | None = self.value[1]
+        return name
+
+
+class Event:
+    """Something to be processed by the event thread, or preempted (dropped from the queue): exactly one of both."""
+
+    __slots__ = ("_preempt", "_process", "_taken", "enqueued_ns", "name", "started", "state")
+
+    def __init__(
+        self,
+        name: str,
+        state: ControllerState,
+        process: Callable[[], None],
+        preempt: Callable[[], None] | None = None,
+    ) -> None:
+        self.name = name
+        self.state = state
+        self._process = process
+        self._preempt = preempt
+        self._taken = False
+        self.enqueued_ns = 0
+        self.started = threading.Event()
+
+    def process(self) -> None:
+        if self._taken:
+            return
+        self._taken = True
+        self.started.set()
+        self._process()
+
+    def preempt(self) -> None:
+        if self._taken:
+            return
+        self._taken = True
+        self.started.set()
+        if self._preempt is not None:
+            self._preempt()
+
+    def __repr__(self) -> str:
+        return f"Event({self.name})"
+
+
+class ControllerEventManager:
+    """The queue and its thread. `step()` processes one event, for those who drive it themselves."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        on_error: Callable[[Event, Exception], None],
+        metrics: Metrics = NULL_METRICS,
+    ) -> None:
+        """`on_error` is called, on the event thread, with what an event's processing raised."""
+        self._clock = clock
+        self._on_error = on_error
+        self._metrics = metrics
+        self._queue: deque[Event] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+        self._thread: threading.Thread | None = None
+        self.state = ControllerState.IDLE
+        group, type_ = "kafka.controller", "ControllerEventManager"
+        self._queue_time = metrics.histogram(group, type_, "EventQueueTimeMs")
+        metrics.gauge(group, type_, "EventQueueSize", lambda: len(self._queue))
+        self._timers: dict[str, Histogram] = {
+            state.timer: metrics.histogram("kafka.controller", "ControllerStats", state.timer)
+            for state in ControllerState
+            if state.timer is not None
+        }
+
+    def start(self) -> None:
+        """Start the thread. Without it, `step()` has to be called."""
+        self._thread = threading.Thread(target=self._loop, name="controller-event-thread", daemon=True)
+        self._thread.start()
+
+    @property
+    def threaded(self) -> bool:
+        return self._thread is not None
+
+    def put(self, event: Event) -> None:
+        """Enqueue; after `close` the event is preempted at once."""
+        with self._changed:
+            closed = self._closed
+            if not closed:
+                event.enqueued_ns = self._clock.monotonic_ns()
+                self._queue.append(event)
+                self._changed.notify()
+        if closed:
+            event.preempt()
+
+    def clear_and_put(self, event: Event) -> None:
+        """Preempt everything that is queued and enqueue `event` alone."""
+        with self._changed:
+            dropped = list(self._queue)
+            self._queue.clear()
+            closed = self._closed
+            if not closed:
+                event.enqueued_ns = self._clock.monotonic_ns()
+                self._queue.append(event)
+                self._changed.notify()
+        for item in dropped:
+            _guarded_preempt(item)
+        if closed:
+            event.preempt()
+
+    def await_start(self, event: Event) -> None:
+        """Block until the processing of `event` starts: what ran before it has ended then."""
+        if self._thread is None:
+            while not event.started.is_set() and self.step():
+                pass
+            return
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("the event thread cannot wait for itself")
+        event.started.wait()
+
+    def step(self) -> bool:
+        """Process one event; False if there was none."""
+        with self._changed:
+            if not self._queue:
+                return False
+            event = self._queue.popleft()
+        self._run(event)
+        return True
+
+    def close(self, last: Event) -> None:
+        """Preempt what is queued, process `last`, and end the thread."""
+        if self._closed:
+            return
+        self.clear_and_put(last)
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        if self._thread is None:
+            while self.step():
+                pass
+        elif self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _loop(self) -> None:
+        while True:
+            with self._changed:
+                while not self._queue and not self._closed:
+                    self._changed.wait()
+                if not self._queue:
+                    return
+                event = self._queue.popleft()
+            self._run(event)
+
+    def _run(self, event: Event) -> None:
+        begin = self._clock.monotonic_ns()
+        self._queue_time.update((begin - event.enqueued_ns) / 1e6)
+        self.state = event.state
+        logger.debug("Processing %s", event)
+        try:
+            event.process()
+        except Exception as error:
+            self._on_error(event, error)
+        finally:
+            self.state = ControllerState.IDLE
+            timer = event.state.timer
+            if timer is not None:
+                self._timers[timer].update((self._clock.monotonic_ns() - begin) / 1e6)
+
+
+def _guarded_preempt(event: Event) -> None:
+    try:
+        event.preempt()
+    except Exception:
+        logger.exception("Could not preempt %s", event)
