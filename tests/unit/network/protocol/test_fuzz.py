@@ -83,6 +83,8 @@ def test_no_prefix_of_a_message_decodes_to_the_same() -> None:
 def test_flipped_bytes() -> None:
     generator = random.Random(3)
     for cls, version in every_version():
+        if version not in (cls.MIN_VERSION, cls.FLEXIBLE_VERSION, cls.MAX_VERSION):
+            continue
         data = full(cls, version).encode(version)
         for position in range(len(data)):
             for value in (0, 0xFF, generator.randrange(256)):

@@ -115,7 +115,7 @@ def convert(value: Any, kafka_type: str | None, hint: Any, version: int) -> Any:
 
 
 @pytest.mark.parametrize(("cls", "versions"), PAIRS, ids=[cls.__name__ for cls, _ in PAIRS])
-@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck), database=None)
 @given(data=st.data())
 def test_bytes_agree_both_ways(cls: type[Message], versions: dict[int, Any], data: st.DataObject) -> None:
     for version, kio_cls in versions.items():
