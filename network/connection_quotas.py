@@ -64,16 +64,15 @@ class ConnectionRate:
         self._expire(now_ms)
         total = sum(count for _, count in self._samples) + extra
         # A young counter is measured as if its earlier samples had been empty.
-        oldest = self._samples[0][0] if self._samples else now_ms
-        newest = self._samples[-1][0] if self._samples else now_ms
-        full = (self._window.samples - 1) * self._window.size_ms
-        elapsed_ms = max(now_ms - oldest, full + (now_ms - newest), 1)
-        rate = total * 1000 / elapsed_ms
-        if rate <= self.bound:
+        size = self._window.size_ms
+        elapsed_ms = now_ms - self._samples[0][0] if self._samples else 0
+        elapsed_ms += max(0, self._window.samples - 1 - elapsed_ms // size) * size
+        if total * 1000 <= self.bound * elapsed_ms:
             return 0
         if self.bound <= 0:
             return self._window.size_ms
-        return min(math.ceil((rate - self.bound) / self.bound * elapsed_ms), self._window.size_ms)
+        allowed_after_ms = total * 1000 / self.bound
+        return min(math.ceil(allowed_after_ms - elapsed_ms), self._window.size_ms)
 
     @property
     def idle(self) -> bool:

@@ -45,6 +45,7 @@ class ConnectionTable:
         self.on_closed: Ready
         """Lets go of what reader and writer hold for a connection."""
         self.draining = False
+        """No request is begun any more; may be set from any thread."""
         self._listener_name = listener_name
         self._quotas = quotas
         self._now = clock.monotonic_ns
@@ -117,7 +118,6 @@ class ConnectionTable:
 
     def drain(self) -> None:
         """Read no more from any connection."""
-        self.draining = True
         for connection in self._connections:
             connection.hold |= HOLD_DRAINING
             self.stop_reading(connection)

@@ -49,6 +49,14 @@ class MemoryPool:
             self._available -= size
             return True
 
+    def would_grant(self) -> bool:
+        """Whether a buffer would be granted now; if not, the subscribers will hear when one would."""
+        with self._lock:
+            if self._available <= 0:
+                self._starved = True
+                return False
+            return True
+
     def release(self, size: int) -> None:
         with self._lock:
             self._available += size

@@ -91,7 +91,6 @@ class Processor:
         self._excess = False
         self._wake_up = WakeUp()
         self._woken = False
-        self._draining = False
         self._stopping = False
         self._drained = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -103,7 +102,7 @@ class Processor:
 
     def offer(self, sock: socket.socket, address: str, wait_ms: int = 0) -> bool:
         """Queue a new connection; False when the queue is full (after waiting `wait_ms`) or the processor stops."""
-        if self._draining:
+        if self._table.draining:
             return False
         try:
             self._new.put((sock, address), block=wait_ms > 0, timeout=wait_ms / 1000 or None)
@@ -119,7 +118,7 @@ class Processor:
 
     def drain(self) -> None:
         """Read no more requests."""
-        self._draining = True
+        self._table.draining = True
         self._wake()
 
     def wait_drained(self, timeout_s: float) -> bool:
@@ -129,7 +128,7 @@ class Processor:
 
     def shutdown(self) -> None:
         """Close every connection and end the thread; responses that still come are dropped."""
-        self._draining = True
+        self._table.draining = True
         self._stopping = True
         self._wake()
         if self._thread.is_alive():
@@ -199,9 +198,8 @@ class Processor:
         if self._excess:
             self._excess = False
             self._table.close_excess()
-        if self._draining:
-            if not self._table.draining:
-                self._table.drain()
+        if self._table.draining:
+            self._table.drain()
             self._check_drained()
 
     def _register_new(self) -> None:

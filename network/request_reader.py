@@ -112,7 +112,7 @@ class RequestReader:
         """The memory pool has room again: go on with the connections that it refused."""
         pool = self._memory_pool
         for _ in range(len(self._hungry)):
-            if pool is None or pool.available <= 0:
+            if pool is None or not pool.would_grant():
                 return
             connection, _ = self._hungry.popitem(last=False)
             connection.hold &= ~HOLD_MEMORY
@@ -218,7 +218,7 @@ class RequestReader:
                 self._writer.answered(connection)
             else:
                 self._writer.flush(connection)
-        if connection.mute_state != NOT_MUTED or connection.hold:
+        if connection.mute_state != NOT_MUTED or connection.hold or self._table.draining:
             return False
         at = connection.ahead_at
         left = len(view) - at
