@@ -11,12 +11,14 @@ import logging
 import os
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock, RLock
 from typing import TYPE_CHECKING
 
 from log.checkpoint import OffsetCheckpoint
+from log.cleaner.log_cleaner import CleanerConfig, LogCleaner
 from log.config import MAX_INT64, LogConfig
 from log.deletion import DeletionQueue
 from log.errors import InconsistentTopicIdError, LogDirNotFoundError, LogError, StorageError
@@ -76,6 +78,7 @@ class LogManager:
         metrics: Metrics = NULL_METRICS,
         settings: LogManagerSettings = LogManagerSettings(),
         producer_config: ProducerStateConfig | None = None,
+        cleaner_config: CleanerConfig | None = None,
         on_dir_failure: Callable[[str], None] | None = None,
         rng: random.Random | None = None,
     ) -> None:
@@ -95,6 +98,17 @@ class LogManager:
         self._metrics = metrics
         self._on_dir_failure = on_dir_failure
         self._lock = RLock()
+        self.cleaner: LogCleaner | None = None
+        if settings.cleaner_enabled:
+            # The cleaner asks for the logs under its own lock, so nothing here calls it under `_lock`.
+            self.cleaner = LogCleaner(
+                lambda: list(self._current.values()),
+                lambda: self.live_log_dirs,
+                clock,
+                cleaner_config or CleanerConfig(),
+                metrics,
+                self._report_failure,
+            )
         self._failure_lock = Lock()
         self._failed: set[str] = set()
         self._dirs = {path: LogDir(path) for path in _absolute(log_dirs)}
@@ -131,6 +145,10 @@ class LogManager:
         self._schedule_tasks()
         self._register_metrics()
         self._started = True
+        if self.cleaner is not None:
+            for tp in self._future:
+                self.cleaner.manager.abort_and_pause(tp)
+            self.cleaner.startup()
 
     def _require_live_dir(self) -> None:
         if not self.live_log_dirs:
@@ -192,6 +210,8 @@ class LogManager:
 
         High watermark checkpoints are written by the replica manager before this.
         """
+        if self.cleaner is not None:
+            self.cleaner.shutdown()
         self._deletions.stop()
         for path, log_dir in list(self._live.items()):
             try:
@@ -270,6 +290,8 @@ class LogManager:
         with self._failure_lock:
             self._failed = self._failed | {path}
         gone = self._take_offline(path)
+        if self.cleaner is not None:
+            self.cleaner.manager.forget_directory(path)
         logger.warning("log directory %s is offline with %d logs", path, len(gone))
         return gone
 
@@ -316,6 +338,17 @@ class LogManager:
         `InconsistentTopicIdError` if the log belongs to another topic of that name, and `LogDirNotFoundError` for a
         future log without a preferred directory, or if that is where the current log is.
         """
+        if is_future and self.cleaner is not None and tp not in self._future:
+            # What is copied must not change underneath.
+            self.cleaner.manager.abort_and_pause(tp)
+            try:
+                return self._get_or_create(tp, is_new, is_future, topic_id)
+            except BaseException:
+                self.cleaner.manager.resume(tp)
+                raise
+        return self._get_or_create(tp, is_new, is_future, topic_id)
+
+    def _get_or_create(self, tp: TopicPartition, is_new: bool, is_future: bool, topic_id: bytes | None) -> PartitionLog:
         with self._lock:
             log = self.get_log(tp, is_future)
             if log is None:
@@ -372,8 +405,11 @@ class LogManager:
         touched: set[str] = set()
         for tp, offset in offsets.items():
             log = self.get_log(tp, is_future)
-            if log is not None and log.truncate_to(offset):
-                touched.add(log.parent_dir)
+            if log is None:
+                continue
+            with self._cleaning_stopped(log, offset):
+                if log.truncate_to(offset):
+                    touched.add(log.parent_dir)
         for path in touched:
             self.checkpoint_recovery_points(path)
 
@@ -383,8 +419,15 @@ class LogManager:
         """Empty a log and let it go on at `offset`."""
         log = self.get_log(tp, is_future)
         if log is not None:
-            log.truncate_fully_and_start_at(offset, log_start_offset)
+            with self._cleaning_stopped(log, -1):
+                log.truncate_fully_and_start_at(offset, log_start_offset)
             self.checkpoint_recovery_points(log.parent_dir)
+
+    def _cleaning_stopped(self, log: PartitionLog, offset: int) -> AbstractContextManager[None]:
+        """Keeps the cleaner off a log that is cut to `offset`."""
+        if self.cleaner is None or log.is_future:
+            return nullcontext()
+        return self.cleaner.manager.stopped_for_truncation(log, offset)
 
     def async_delete(
         self, tp: TopicPartition, *, is_future: bool = False, checkpoint: bool = True, is_stray: bool = False
@@ -397,6 +440,14 @@ class LogManager:
             log = (self._future if is_future else self._current).pop(tp, None)
         if log is None:
             return None
+        if self.cleaner is not None:
+            if is_future:
+                # The copy for a move is given up, so the log itself may be cleaned again.
+                self.cleaner.manager.resume(tp)
+            else:
+                self.cleaner.manager.abort(tp)
+                if checkpoint:
+                    self.cleaner.manager.update_position(log.parent_dir, tp, None)
         self._remove_log_metrics(log)
         kind = DirectoryKind.STRAY if is_stray else DirectoryKind.DELETE
         log.rename_dir(renamed_dir_name(tp, kind))
@@ -442,6 +493,10 @@ class LogManager:
                 source.close_handles()
                 self._deletions.add(source)
             self._register_log_metrics(future)
+        if self.cleaner is not None:
+            if source is not None:
+                self.cleaner.manager.move_position(tp, source.parent_dir, future.parent_dir)
+            self.cleaner.manager.resume(tp)
         for path in {future.parent_dir} | ({source.parent_dir} if source is not None else set()):
             self.checkpoint_recovery_points(path)
             self.checkpoint_log_start_offsets(path)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from log.checkpoint import CLEANER_CHECKPOINT, OffsetCheckpoint
@@ -165,6 +166,23 @@ class CleanerManager:
         """Stops a cleaning in progress; the next may begin at once."""
         self.abort_and_pause(tp)
         self.resume(tp)
+
+    @contextmanager
+    def stopped_for_truncation(self, log: PartitionLog, offset: int) -> Iterator[None]:
+        """Keeps cleaning off a log that is cut to `offset` inside the context, if segments which may be cleaned go.
+
+        Afterwards the stored position is not above the active segment.
+        """
+        if offset >= log.active_segment.base_offset:
+            yield
+            return
+        tp = log.topic_partition
+        self.abort_and_pause(tp)
+        try:
+            yield
+            self.maybe_truncate_position(log.parent_dir, tp, log.active_segment.base_offset)
+        finally:
+            self.resume(tp)
 
     def mark_uncleanable(self, log: PartitionLog) -> None:
         """An unexpected failure: the log is left alone until the next start."""

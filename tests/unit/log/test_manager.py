@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import os
 import random
+from dataclasses import replace
 
 import pytest
 
+from log.cleaner.log_cleaner import CleanerConfig
 from log.config import LogConfig
 from log.errors import InconsistentMetadataError, InconsistentTopicIdError, LogDirNotFoundError, LogError, StorageError
 from log.log_dir import LogDirLockedError
@@ -100,6 +102,7 @@ def test_fresh_directory_has_empty_checkpoints(tmp_path):
     assert found.pop("meta.properties") > 0
     assert found == {
         ".lock": 0,
+        "cleaner-offset-checkpoint": 0,
         "log-start-offset-checkpoint": 0,
         "recovery-point-offset-checkpoint": 0,
         "replication-offset-checkpoint": 0,
@@ -377,3 +380,23 @@ def test_parallel_loading(tmp_path, threads):
         log = manager.get_log(TopicPartition("t", partition))
         assert log is not None
         assert contents(log) == [(0, b"%d" % partition)]
+
+
+def test_the_cleaner_works_beside_truncation_and_deletion(tmp_path):
+    config = replace(SMALL, cleanup_policy=frozenset({"compact"}), segment_bytes=400, min_cleanable_dirty_ratio=0.0)
+    broker = Broker(tmp_path / "d", config=config, cleaner_config=CleanerConfig(threads=0))
+    broker.start()
+    log = broker.manager.get_or_create_log(TopicPartition("t", 0), is_new=True)
+    for i in range(20):
+        append(log, b"%02d" % i + b"x" * 80)
+    log.update_high_watermark(log.log_end_offset)
+    cleaner = broker.manager.cleaner
+    assert cleaner is not None
+    cleaner.step()
+    position = cleaner.manager.positions([log.parent_dir])[log.topic_partition]
+    assert position == log.active_segment.base_offset
+    broker.manager.truncate_to({log.topic_partition: 10})
+    assert cleaner.manager.positions([log.parent_dir])[log.topic_partition] <= 10
+    assert cleaner.manager.state_of(log.topic_partition) is None
+    broker.manager.async_delete(log.topic_partition)
+    assert cleaner.manager.positions([log.parent_dir]) == {}
