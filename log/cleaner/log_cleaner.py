@@ -38,7 +38,7 @@ class CleanerConfig:
     @property
     def map_bytes_per_thread(self) -> int:
         """The offset map's memory of one thread."""
-        return min(self.dedupe_buffer_size // self.threads, MAX_MAP_BYTES_PER_THREAD)
+        return min(self.dedupe_buffer_size // max(1, self.threads), MAX_MAP_BYTES_PER_THREAD)
 
     def check(self) -> None:
         """Raises ValueError when the threads would get too little memory."""
