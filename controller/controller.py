@@ -8,8 +8,8 @@ handlers only enqueue. The rooms: `topic_changes`, `topic_deletion`, `broker_cha
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from controller import gauges
 from controller.broker_changes import BrokerChanges
@@ -18,11 +18,12 @@ from controller.config import ControllerConfig
 from controller.context import ControllerContext
 from controller.core import ControllerCore
 from controller.event_manager import ControllerEventManager, ControllerState, Event
-from controller.features import AwaitFeatureVersion, Features, FeatureUpdate
+from controller.features import AwaitFeatureVersion, Features
+from controller.incoming import ControllerRequests
 from controller.isr_changes import IsrChanges
-from controller.leader_elections import ElectionResult, ElectionType, LeaderElections
+from controller.leader_elections import LeaderElections
 from controller.partition_state_machine import PartitionStateMachine
-from controller.reassignment import PartitionError, Reassignment, Targets
+from controller.reassignment import Reassignment
 from controller.replica_state_machine import ReplicaStateMachine
 from controller.request_batch import RequestBatch, ResponseHandlers
 from controller.states import PartitionReplica
@@ -31,11 +32,10 @@ from controller.topic_deletion import TopicDeletion
 from controller.zk import paths
 from controller.zk.access import ControllerMovedError
 from controller.zk.client import ZkClient
-from controller.zk.payloads import BrokerInfo, PayloadError, ProducerIdBlock, ReplicaAssignment
+from controller.zk.payloads import BrokerInfo, PayloadError
 from controller.zk.session import ChildHandler, DataHandler, SessionExpiredError, SessionHandler
 from log.topic_partition import TopicPartition
-from network.protocol.errors import ApiError, ErrorCode
-from network.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from network.protocol.errors import ErrorCode
 from network.protocol.messages.leader_and_isr import LeaderAndIsrResponse
 from network.protocol.messages.stop_replica import StopReplicaResponse
 from network.protocol.messages.update_metadata import UpdateMetadataResponse
@@ -48,14 +48,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-ResultT = TypeVar("ResultT")
-
 NO_CONTROLLER = -1
 FIRST_REBALANCE_DELAY_MS = 5000
 _SESSION_HANDLER = "controller-session-handler"
 
 
-class Controller:
+class Controller(ControllerRequests):
     """One broker's controller component. Public methods may be called from any thread and do not block.
 
     Callbacks of requests are called exactly once, on the event thread or, if the request is dropped because the
@@ -154,151 +152,6 @@ class Controller:
     def epoch(self) -> int:
         """The controller epoch of this term; 0 if not controller."""
         return self.context.epoch
-
-    # -- requests ------------------------------------------------------------------------------------------------------
-
-    def alter_partition(
-        self, request: AlterPartitionRequest, version: int, callback: Callable[[AlterPartitionResponse], None]
-    ) -> None:
-        def run() -> None:
-            try:
-                response = self._isr.alter_partition(request, version)
-            except (ControllerMovedError, SessionExpiredError):
-                callback(AlterPartitionResponse(error_code=ErrorCode.NOT_CONTROLLER))
-                raise
-            except Exception:
-                logger.exception("AlterPartition of broker %d failed", request.broker_id)
-                callback(AlterPartitionResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
-                return
-            callback(response)
-            if response.error_code == ErrorCode.NONE:
-                self._isr.after_alter_partition(response, version)
-
-        def drop() -> None:
-            callback(AlterPartitionResponse(error_code=ErrorCode.NOT_CONTROLLER))
-
-        self._put("AlterPartitionReceived", ControllerState.ISR_CHANGE, run, drop)
-
-    def controlled_shutdown(
-        self,
-        broker_id: int,
-        broker_epoch: int,
-        callback: Callable[[ErrorCode, list[TopicPartition]], None],
-    ) -> None:
-        """Move leaders away from a broker; `callback` gets the partitions that it still leads."""
-
-        def run() -> None:
-            try:
-                remaining = self._brokers.controlled_shutdown(broker_id, broker_epoch)
-            except (ControllerMovedError, SessionExpiredError):
-                callback(ErrorCode.STALE_CONTROLLER_EPOCH, [])
-                raise
-            except ApiError as error:
-                callback(error.code, [])
-                return
-            except Exception:
-                callback(ErrorCode.UNKNOWN_SERVER_ERROR, [])
-                raise
-            callback(ErrorCode.NONE, remaining)
-
-        def drop() -> None:
-            callback(ErrorCode.STALE_CONTROLLER_EPOCH, [])
-
-        self._put(f"ControlledShutdown({broker_id})", ControllerState.CONTROLLED_SHUTDOWN, run, drop)
-
-    def elect_leaders(
-        self,
-        partitions: Sequence[TopicPartition],
-        election: ElectionType,
-        callback: Callable[[dict[TopicPartition, ElectionResult]], None],
-    ) -> None:
-        def refuse(code: ErrorCode) -> None:
-            callback({partition: ElectionResult(code) for partition in partitions})
-
-        self._request(
-            "ReplicaLeaderElection",
-            ControllerState.MANUAL_LEADER_BALANCE,
-            lambda: self._elections.from_api(partitions, election),
-            callback,
-            refuse,
-        )
-
-    def alter_partition_reassignments(
-        self, targets: Targets, callback: Callable[[ErrorCode, dict[TopicPartition, PartitionError]], None]
-    ) -> None:
-        """Start, replace or (target None) cancel moves; the outcome of each, or one error for all."""
-        self._request(
-            "ApiPartitionReassignment",
-            ControllerState.ALTER_PARTITION_REASSIGNMENT,
-            lambda: self._reassignment.from_api(targets),
-            lambda results: callback(ErrorCode.NONE, results),
-            lambda code: callback(code, {}),
-        )
-
-    def list_partition_reassignments(
-        self,
-        wanted: Collection[TopicPartition] | None,
-        callback: Callable[[ErrorCode, Mapping[TopicPartition, ReplicaAssignment]], None],
-    ) -> None:
-        """The running moves of `wanted`, or all."""
-        self._request(
-            "ListPartitionReassignments",
-            ControllerState.LIST_PARTITION_REASSIGNMENT,
-            lambda: self._reassignment.running(wanted),
-            lambda results: callback(ErrorCode.NONE, results),
-            lambda code: callback(code, {}),
-        )
-
-    def allocate_producer_ids(
-        self, broker_id: int, broker_epoch: int, callback: Callable[[ErrorCode, ProducerIdBlock | None], None]
-    ) -> None:
-        """A block of producer ids for a registered broker."""
-
-        def allocate() -> tuple[ErrorCode, ProducerIdBlock | None]:
-            registered = self.context.brokers.get(broker_id)
-            if registered is None:
-                return ErrorCode.BROKER_ID_NOT_REGISTERED, None
-            if registered.epoch != broker_epoch:
-                return ErrorCode.STALE_BROKER_EPOCH, None
-            return ErrorCode.NONE, self._zk.allocate_producer_id_block(broker_id)
-
-        self._request(
-            "AllocateProducerIds",
-            ControllerState.IDLE,
-            allocate,
-            lambda result: callback(*result),
-            lambda code: callback(code, None),
-        )
-
-    def update_features(
-        self,
-        updates: Sequence[FeatureUpdate],
-        validate_only: bool,
-        callback: Callable[[ErrorCode, dict[str, PartitionError]], None],
-    ) -> None:
-        self._request(
-            "UpdateFeatures",
-            ControllerState.UPDATE_FEATURES,
-            lambda: self._features.update(updates, validate_only),
-            lambda results: callback(ErrorCode.NONE, results),
-            lambda code: callback(code, {}),
-        )
-
-    def enable_default_unclean_leader_election(self) -> None:
-        """The cluster default of `unclean.leader.election.enable` was turned on (the config holds it already)."""
-        self._put_if_active(
-            "UncleanLeaderElectionEnable",
-            ControllerState.UNCLEAN_LEADER_ELECTION_ENABLE,
-            lambda: self._core.partitions.trigger_online(),
-        )
-
-    def enable_topic_unclean_leader_election(self, topic: str) -> None:
-        """A topic's own `unclean.leader.election.enable` was turned on."""
-        self._put_if_active(
-            f"TopicUncleanLeaderElectionEnable({topic})",
-            ControllerState.TOPIC_UNCLEAN_LEADER_ELECTION_ENABLE,
-            lambda: self._core.partitions.trigger_online(topic),
-        )
 
     # -- election, failover, resignation -------------------------------------------------------------------------------
 
@@ -544,53 +397,8 @@ class Controller:
 
     # -- events --------------------------------------------------------------------------------------------------------
 
-    def _put(
-        self,
-        name: str,
-        state: ControllerState,
-        process: Callable[[], None],
-        preempt: Callable[[], None] | None = None,
-    ) -> None:
-        self._events.put(Event(name, state, process, preempt))
-
-    def _put_if_active(self, name: str, state: ControllerState, process: Callable[[], object]) -> None:
-        def run() -> None:
-            if self.is_active:
-                process()
-
-        self._put(name, state, run)
-
     def _putter(self, name: str, state: ControllerState, process: Callable[[], object]) -> Callable[[], None]:
         return lambda: self._put_if_active(name, state, process)
-
-    def _request(
-        self,
-        name: str,
-        state: ControllerState,
-        work: Callable[[], ResultT],
-        answer: Callable[[ResultT], None],
-        refuse: Callable[[ErrorCode], None],
-    ) -> None:
-        """Enqueue a request: answered with what `work` returns, or refused (NOT_CONTROLLER if this one is not)."""
-
-        def run() -> None:
-            if not self.is_active:
-                refuse(ErrorCode.NOT_CONTROLLER)
-                return
-            try:
-                result = work()
-            except (ControllerMovedError, SessionExpiredError):
-                refuse(ErrorCode.NOT_CONTROLLER)
-                raise
-            except ApiError as error:
-                refuse(error.code)
-                return
-            except Exception:
-                refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
-                raise
-            answer(result)
-
-        self._put(name, state, run, lambda: refuse(ErrorCode.NOT_CONTROLLER))
 
     def _event_failed(self, event: Event, error: Exception) -> None:
         if isinstance(error, ControllerMovedError):

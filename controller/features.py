@@ -10,6 +10,7 @@ from controller.core import ControllerCore
 from controller.reassignment import PartitionError
 from controller.zk.payloads import FeatureZnode
 from network.protocol.errors import ErrorCode
+from network.protocol.messages.update_features import FeatureUpdateKey
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +27,13 @@ class FeatureUpdate:
     name: str
     level: int
     upgrade_type: int = UPGRADE
+
+    @classmethod
+    def of(cls, update: FeatureUpdateKey, version: int) -> FeatureUpdate:
+        """From a request; version 0 has a flag in the place of the upgrade type."""
+        if version >= 1:
+            return cls(update.feature, update.max_version_level, update.upgrade_type)
+        return cls(update.feature, update.max_version_level, SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE)
 
 
 class Features:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-
-import pytest
+from collections.abc import Callable
+from typing import Any
 
 from controller.states import PartitionStatus, ReplicaStatus
 from controller.zk import paths
-from controller.zk.client import ZkClient
 from controller.zk.ops import Create, Delete, SetData
 from controller.zk.payloads import PartitionState, ReplicaAssignment, TopicZnode, encode_broker
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ErrorCode
+from network.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from network.protocol.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -21,34 +20,17 @@ from network.protocol.messages.alter_partition import (
     PartitionDataRequest,
     TopicDataRequest,
 )
+from network.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from network.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from network.protocol.messages.leader_and_isr import LeaderAndIsrRequest
+from network.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from network.protocol.messages.stop_replica import StopReplicaRequest
+from network.protocol.messages.update_features import UpdateFeaturesRequest
 from network.protocol.messages.update_metadata import UpdateMetadataRequest
 from tests.unit.controller.harness import Harness, broker_info, leaderships, metadata, stopped, tp
 from tests.unit.controller.test_session import expire
 
 MakeHarness = Callable[..., Harness]
-
-
-@pytest.fixture
-def make(make_client: Callable[..., ZkClient]) -> Iterator[MakeHarness]:
-    made: list[Harness] = []
-
-    def build(version: str = "3.9", broker_id: int = 1, **options: object) -> Harness:
-        harness = Harness(make_client, version, broker_id, **options)
-        made.append(harness)
-        return harness
-
-    yield build
-    for harness in made:
-        harness.controller.shutdown()
-
-
-@pytest.fixture
-def cluster(make: MakeHarness) -> Harness:
-    harness = make()
-    harness.start(2, 3)
-    return harness
 
 
 # -- election ----------------------------------------------------------------------------------------------------------
@@ -161,7 +143,9 @@ def test_session_expiry(zookeeper: str, cluster: Harness, make: MakeHarness) -> 
     old_epoch = cluster.context.brokers[1].epoch
     answers: list[ErrorCode] = []
     # Queued when the session ends: preempted, and answered.
-    cluster.controller.alter_partition_reassignments({}, lambda code, _: answers.append(code))
+    cluster.controller.alter_partition_reassignments(
+        AlterPartitionReassignmentsRequest(), lambda response: answers.append(ErrorCode.of(response.error_code))
+    )
     expire(zookeeper, cluster.zk)
     cluster.run_until(lambda: bool(cluster.epochs), "new registration")
     cluster.run_until(lambda: cluster.controller.is_active, "reelection")
@@ -437,7 +421,15 @@ def test_controlled_shutdown(cluster: Harness) -> None:
 
     def shut(broker: int, epoch: int) -> tuple[ErrorCode, list[TopicPartition]]:
         answers.clear()
-        cluster.controller.controlled_shutdown(broker, epoch, lambda code, left: answers.append((code, left)))
+        cluster.controller.controlled_shutdown(
+            ControlledShutdownRequest(broker_id=broker, broker_epoch=epoch),
+            lambda response: answers.append(
+                (
+                    ErrorCode.of(response.error_code),
+                    [TopicPartition(item.topic_name, item.partition_index) for item in response.remaining_partitions],
+                )
+            ),
+        )
         cluster.settle()
         return answers[0]
 
@@ -595,12 +587,16 @@ def test_requests_to_a_broker_that_is_not_controller(make: MakeHarness) -> None:
     two.controller.startup(own_thread=False)
     two.settle()
     codes: list[object] = []
-    two.controller.alter_partition(AlterPartitionRequest(), 3, lambda response: codes.append(response.error_code))
-    two.controller.controlled_shutdown(1, -1, lambda code, _: codes.append(code))
-    two.controller.alter_partition_reassignments({}, lambda code, _: codes.append(code))
-    two.controller.list_partition_reassignments(None, lambda code, _: codes.append(code))
-    two.controller.allocate_producer_ids(1, 1, lambda code, _: codes.append(code))
-    two.controller.update_features([], False, lambda code, _: codes.append(code))
+
+    def answered(response: Any) -> None:
+        codes.append(response.error_code)
+
+    two.controller.alter_partition(AlterPartitionRequest(), 3, answered)
+    two.controller.controlled_shutdown(ControlledShutdownRequest(broker_id=1), answered)
+    two.controller.alter_partition_reassignments(AlterPartitionReassignmentsRequest(), answered)
+    two.controller.list_partition_reassignments(ListPartitionReassignmentsRequest(), answered)
+    two.controller.allocate_producer_ids(AllocateProducerIdsRequest(broker_id=1, broker_epoch=1), answered)
+    two.controller.update_features(UpdateFeaturesRequest(), 1, answered)
     two.settle()
     assert codes == [
         ErrorCode.NOT_CONTROLLER,
@@ -614,18 +610,20 @@ def test_requests_to_a_broker_that_is_not_controller(make: MakeHarness) -> None:
 
 
 def test_producer_id_blocks(cluster: Harness) -> None:
-    blocks: list[object] = []
+    answers: list[AllocateProducerIdsResponse] = []
 
-    def ask(broker: int, epoch: int) -> object:
-        cluster.controller.allocate_producer_ids(broker, epoch, lambda *answer: blocks.append(answer))
+    def ask(broker: int, epoch: int) -> AllocateProducerIdsResponse:
+        cluster.controller.allocate_producer_ids(
+            AllocateProducerIdsRequest(broker_id=broker, broker_epoch=epoch), answers.append
+        )
         cluster.settle()
-        return blocks[-1]
+        return answers[-1]
 
-    code, block = ask(2, cluster.context.brokers[2].epoch)  # type: ignore[misc]
-    assert code is ErrorCode.NONE
-    assert (block.first, block.last, block.broker_id) == (0, 999, 2)
-    assert ask(2, 1) == (ErrorCode.STALE_BROKER_EPOCH, None)
-    assert ask(9, 1) == (ErrorCode.BROKER_ID_NOT_REGISTERED, None)
+    epoch = cluster.context.brokers[2].epoch
+    assert ask(2, epoch) == AllocateProducerIdsResponse(producer_id_start=0, producer_id_len=1000)
+    assert ask(2, epoch) == AllocateProducerIdsResponse(producer_id_start=1000, producer_id_len=1000)
+    assert ask(2, 1).error_code == ErrorCode.STALE_BROKER_EPOCH
+    assert ask(9, 1).error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
 def test_znode_without_readable_state_does_not_stop_the_others(cluster: Harness) -> None:
