@@ -183,7 +183,7 @@ class ReplicaStateMachine:
             elif state.controller_epoch > context.epoch:
                 logger.error("The state of %s was written by a newer controller: %s", partition, state)
             elif broker not in state.isr:
-                done[partition] = replace(state, controller_epoch=context.epoch)
+                done[partition] = state
             else:
                 # The last member stays: whoever comes back first must be one that has every committed record.
                 isr = state.isr if len(state.isr) == 1 else tuple(item for item in state.isr if item != broker)

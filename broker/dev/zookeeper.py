@@ -111,13 +111,13 @@ class ZooKeeperServer:
         )
 
     def wait_until_ready(self, clock: Clock, timeout_ms: int = 20_000) -> None:
-        """Until it answers ``ruok``. Raises CommandError with the end of its log when it does not."""
+        """Until it serves requests. Raises CommandError with the end of its log when it does not."""
         from broker.dev.waiting import wait_until
 
         def ready() -> bool:
             if not self.process.is_running:
                 raise CommandError(f"ZooKeeper ended at start:\n{self.process.log_tail()}")
-            return answers_ruok(self.host, self.port)
+            return is_serving(self.host, self.port)
 
         if not wait_until(ready, clock, timeout_ms):
             raise CommandError(f"ZooKeeper did not answer on {self.connect}:\n{self.process.log_tail()}")
@@ -127,12 +127,18 @@ class ZooKeeperServer:
         self.process.stop()
 
 
-def answers_ruok(host: str, port: int) -> bool:
-    """Whether a ZooKeeper server says that it is fine."""
+def is_serving(host: str, port: int) -> bool:
+    """Whether a ZooKeeper server serves requests.
+
+    It says `imok` to `ruok` before that, and a session asked for in between may never be answered; `srvr` tells.
+    """
     try:
         with socket.create_connection((host, port), 1.0) as connection:
             connection.settimeout(2.0)
-            connection.sendall(b"ruok")
-            return connection.recv(4) == b"imok"
+            connection.sendall(b"srvr")
+            answer = b""
+            while chunk := connection.recv(4096):
+                answer += chunk
+            return b"Mode:" in answer
     except OSError:
         return False
