@@ -8,7 +8,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help run up test check lint types unit contract clients cluster faults spark docker reference clean
+# make cluster-up, cluster-test, cluster-down, cluster-logs   the same in containers
+
+.PHONY: wheelhouse cluster-up cluster-down cluster-logs cluster-test help run up test check lint types unit contract clients cluster faults spark docker reference clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -49,6 +51,28 @@ unit: $(VENV)/.test  # 2 minutes
 
 test: $(VENV)/.test lint types
 	$(PYTEST) tests
+
+# The local cluster in containers. Settings: docker/.env; KEEP_DATA=no lets cluster-down remove the volumes.
+COMPOSE ?= $(shell docker compose version >/dev/null 2>&1 && echo docker compose || echo docker-compose)
+CLUSTER := cd docker && $(COMPOSE) -f docker-compose.yml
+KEEP_DATA ?= yes
+
+wheelhouse: $(VENV)/.dev
+	rm -rf docker/wheelhouse build && mkdir -p docker/wheelhouse
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --wheel-dir docker/wheelhouse .
+
+cluster-up: wheelhouse
+	$(CLUSTER) up -d --build
+	. docker/.env && $(BIN)/python -m broker.dev.wait --brokers 3 --bootstrap-server localhost:$${PORT_0},localhost:$${PORT_1},localhost:$${PORT_2}
+
+cluster-down:
+	$(CLUSTER) down --remove-orphans $(if $(filter no,$(KEEP_DATA)),--volumes)
+
+cluster-logs:
+	$(CLUSTER) logs --follow --tail 100
+
+cluster-test: $(VENV)/.test  # 8 minutes
+	$(PYTEST) tests/docker
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
