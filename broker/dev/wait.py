@@ -1,4 +1,4 @@
-"""``python -m broker.dev.wait``: until a cluster serves and its internal topics can be used; prints the bootstrap line."""
+"""``python -m broker.dev.wait``: until a cluster serves and its internal topics can be used."""
 
 from __future__ import annotations
 

@@ -1,0 +1,200 @@
+"""The compose cluster of docker/, driven as a person would."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import subprocess
+import sys
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from broker.dev.processes import free_ports
+from tests.docker.engine import Engine, compose_command
+from tests.support.cluster import ROOT, python_environment
+
+_names = itertools.count()
+
+
+class Stack:
+    """One compose project with ports of its own."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        base_image: str,
+        zookeeper_image: str,
+        files: tuple[str, ...] = (),
+        kafka_image: str | None = None,
+    ) -> None:
+        self.engine = engine
+        self.project = f"odradek-test-{next(_names)}"
+        self.ports = free_ports(3)
+        self.files = ("docker-compose.yml", *files)
+        self.variables = {
+            "COMPOSE_PROJECT_NAME": self.project,
+            "BASE_IMAGE": base_image,
+            "PIP_ARGS": "--no-index",
+            "ODRADEK_IMAGE": "odradek-test",
+            "ZOOKEEPER_IMAGE": zookeeper_image,
+            "SPARK_BASE_IMAGE": base_image,
+            **({"KAFKA_IMAGE": kafka_image} if kafka_image else {}),
+            **{f"PORT_{n}": str(port) for n, port in enumerate(self.ports)},
+        }
+
+    @property
+    def bootstrap(self) -> str:
+        """Addresses as seen from the host."""
+        return ",".join(f"localhost:{port}" for port in self.ports)
+
+    def compose(self, *arguments: str, check: bool = True, timeout_s: float = 600) -> str:
+        """Run docker-compose on the project."""
+        files = [item for name in self.files for item in ("-f", str(ROOT / "docker" / name))]
+        with _environment(self.engine, self.variables):
+            return self.engine.run(*compose_command(), *files, *arguments, check=check, timeout_s=timeout_s).stdout
+
+    def container(self, service: str) -> str:
+        """Id of a service's container."""
+        return self.compose("ps", "-q", service).strip()
+
+    def up(self) -> None:
+        """Build, start, and wait until every broker serves and the internal topics can be made."""
+        self.compose("up", "-d", "--build")
+        self.wait(3)
+
+    def wait(self, brokers: int) -> None:
+        """Until so many brokers serve; failures show the containers' logs."""
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "broker.dev.wait",
+                "--brokers",
+                str(brokers),
+                "--bootstrap-server",
+                self.bootstrap,
+                "--timeout-ms",
+                "120000",
+            ],
+            env={**self.engine.environment, **python_environment()},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
+        )
+        if done.returncode:
+            logs = self.compose("logs", "--tail", "40", check=False)
+            raise AssertionError(f"{done.stderr}\n{self.compose('ps', check=False)}\n{logs[-12000:]}")
+
+    def down(self) -> None:
+        """Containers, network and volumes go."""
+        self.compose("down", "--volumes", "--remove-orphans", "--timeout", "30", check=False)
+
+    def exec(self, service: str, *command: str, stdin: str | None = None) -> str:
+        """Run a command inside a broker's container."""
+        done = subprocess.run(
+            ["docker", "exec", "-i", self.container(service), *command],
+            env=self.engine.environment,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, f"{command} in {service}: {done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    # --- what a client on the host does ---
+
+    def create_topic(self, name: str, **config: str) -> None:
+        """Three partitions, three replicas."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        for future in admin.create_topics([NewTopic(name, 3, 3, config=config)]).values():
+            future.result(30)
+
+    def producer(self) -> Producer:
+        """Idempotent, acks=all, patient enough for a restart of every broker."""
+        return Producer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "enable.idempotence": True,
+                "acks": "all",
+                "delivery.timeout.ms": 180_000,
+                "linger.ms": 20,
+                "log_level": 2,
+            }
+        )
+
+    def read_all(self, topic: str) -> dict[int, list[bytes]]:
+        """Every record of the topic, by partition, in order."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": f"reader-{self.project}",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "log_level": 2,
+            }
+        )
+        found: dict[int, list[bytes]] = {0: [], 1: [], 2: []}
+        try:
+            ends = {p: consumer.get_watermark_offsets(TopicPartition(topic, p), 60)[1] for p in found}
+            left = {p for p, end in ends.items() if end > 0}
+            consumer.assign([TopicPartition(topic, p, 0) for p in left])
+            while left:
+                message = consumer.poll(60)
+                assert message is not None, f"no record from {left} of {ends}"
+                assert message.error() is None, message.error()
+                found[message.partition()].append(message.value())
+                if message.offset() == ends[message.partition()] - 1:
+                    left.discard(message.partition())
+        finally:
+            consumer.close()
+        return found
+
+
+class Load:
+    """Records numbered by partition; remembers which were acknowledged."""
+
+    def __init__(self, stack: Stack, topic: str) -> None:
+        self._producer = stack.producer()
+        self._topic = topic
+        self.acknowledged: dict[int, list[bytes]] = {0: [], 1: [], 2: []}
+        self.failures: list[str] = []
+        self._number = 0
+
+    def send(self, count: int) -> None:
+        """Queue records and serve callbacks."""
+        for _ in range(count):
+            partition = self._number % 3
+            value = f"{self._number:08d}".encode()
+            self._producer.produce(self._topic, value, partition=partition, on_delivery=self._delivered)
+            self._number += 1
+            self._producer.poll(0)
+
+    def finish(self) -> None:
+        """Wait for every acknowledgement."""
+        left = self._producer.flush(180)
+        assert left == 0, f"{left} records without answer"
+        assert self.failures == []
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        if error is not None:
+            self.failures.append(str(error))
+        else:
+            self.acknowledged[message.partition()].append(message.value())
+
+
+@contextlib.contextmanager
+def _environment(engine: Engine, variables: dict[str, str]) -> Any:
+    before = engine.environment
+    engine.environment = {**before, **variables}
+    try:
+        yield
+    finally:
+        engine.environment = before

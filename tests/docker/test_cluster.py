@@ -1,0 +1,96 @@
+"""The compose cluster, really run (about 8 minutes)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.docker.engine import BASE_TAG, Engine
+from tests.docker.stack import Load, Stack
+
+pytestmark = pytest.mark.timeout(1200)
+
+
+def test_life_of_the_cluster(stack: Stack) -> None:
+    """One cluster, everything that can happen to it; nothing acknowledged is lost in any of it."""
+    stack.create_topic("life")
+    load = Load(stack, "life")
+    load.send(300)
+    load.finish()
+
+    # From inside, by the names of the containers.
+    inside = stack.exec("broker-1", "odradek", "topics", "list", "--bootstrap-server", "broker-0:19092")
+    assert "life" in inside.split()
+    stack.exec("broker-2", "odradek", "produce", "inside", "-b", "broker-0:19092", stdin="a\nb\n")
+    shown = stack.exec(
+        "broker-0", "odradek", "consume", "inside", "-b", "broker-2:19092", "--from-beginning", "--max", "2"
+    )
+    assert sorted(shown.split()) == ["a", "b"]
+
+    # The image: not root, and small.
+    assert stack.exec("broker-0", "id", "-u").strip() == "10001"
+
+    # A killed container comes back.
+    stack.engine.run("docker", "kill", stack.container("broker-1"))
+    load.send(300)
+    load.finish()
+    stack.engine.run("docker", "start", stack.container("broker-1"))
+    stack.wait(3)
+
+    # A broker cut off its network is left behind and catches up.
+    container = stack.container("broker-2")
+    network = f"{stack.project}_cluster"
+    stack.engine.run("docker", "network", "disconnect", network, container)
+    load.send(300)
+    load.finish()
+    stack.engine.run("docker", "network", "connect", "--alias", "broker-2", network, container)
+    stack.wait(3)
+
+    # docker stop is a controlled shutdown; all three in turn under load.
+    for service in ("broker-0", "broker-1", "broker-2"):
+        load.send(200)
+        container = stack.container(service)
+        stack.engine.run("docker", "stop", "--time", "60", container)
+        state = json.loads(stack.engine.run("docker", "inspect", container).stdout)[0]["State"]
+        assert state["ExitCode"] in (0, 143), state
+        assert not state["OOMKilled"]
+        load.send(200)
+        stack.engine.run("docker", "start", container)
+        stack.wait(3)
+    load.finish()
+
+    # All stopped and started again, the data kept.
+    stack.compose("stop", "--timeout", "60")
+    stack.compose("start")
+    stack.wait(3)
+    load.send(90)
+    load.finish()
+    assert stack.read_all("life") == load.acknowledged
+
+
+def test_a_mixed_cluster(docker: Engine, kafka_image: str) -> None:
+    """Apache Kafka as one of the three; records cross in both directions."""
+    stack = Stack(
+        docker,
+        base_image=BASE_TAG,
+        zookeeper_image="odradek-test-zookeeper:1",
+        files=("docker-compose.mixed.yml",),
+        kafka_image=kafka_image,
+    )
+    try:
+        stack.up()
+        stack.create_topic("mixed")
+        load = Load(stack, "mixed")
+        load.send(300)
+        load.finish()
+        stack.engine.run("docker", "stop", "--time", "60", stack.container("kafka-2"))
+        load.send(300)
+        load.finish()
+        stack.engine.run("docker", "start", stack.container("kafka-2"))
+        stack.wait(3)
+        assert stack.read_all("mixed") == load.acknowledged
+    finally:
+        stack.down()
+    left = docker.run("docker", "ps", "-aq", "--filter", f"label=com.docker.compose.project={stack.project}").stdout
+    assert left == ""
