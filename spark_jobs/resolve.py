@@ -1,0 +1,103 @@
+"""From offset options to offsets: who exists, where a query starts and where a batch ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+from spark_jobs.options import EARLIEST, LATEST, ByOffset, Edge, Limit, OptionError, Partition, ReadOptions
+
+
+class TopicMetadata(Protocol):
+    """What the driver asks the cluster. Every call may raise ApiError or OSError after its own retries."""
+
+    def partitions(self, options: ReadOptions) -> list[Partition]:
+        """The partitions that the subscription names now, sorted."""
+
+    def offsets(self, wanted: Mapping[Partition, int]) -> dict[Partition, int]:
+        """ListOffsets for -2 (earliest) or -1 (latest) by partition."""
+
+    def offsets_by_timestamp(self, wanted: Mapping[Partition, int]) -> dict[Partition, int | None]:
+        """First offset whose timestamp is at or after the given one, None when there is none."""
+
+
+def earliest(metadata: TopicMetadata, partitions: Iterable[Partition]) -> dict[Partition, int]:
+    """Log start offsets."""
+    return metadata.offsets(dict.fromkeys(partitions, EARLIEST))
+
+
+def latest(metadata: TopicMetadata, partitions: Iterable[Partition]) -> dict[Partition, int]:
+    """High watermarks (last stable offsets when reading committed)."""
+    return metadata.offsets(dict.fromkeys(partitions, LATEST))
+
+
+def resolve(
+    metadata: TopicMetadata, partitions: list[Partition], limit: Limit, *, ending: bool, strategy: str = "error"
+) -> dict[Partition, int]:
+    """Concrete offsets of a starting or ending option for exactly these partitions.
+
+    Raises OptionError when an option by partition does not name exactly them, or when no record is at or after a
+    starting timestamp and the strategy is ``error``.
+    """
+    if isinstance(limit, Edge):
+        mark = EARLIEST if limit is Edge.EARLIEST else LATEST
+        return metadata.offsets(dict.fromkeys(partitions, mark))
+    if isinstance(limit, ByOffset):
+        _check_names(limit.offsets, partitions, "Offsets", ending)
+        marks = {p: offset for p, offset in limit.offsets.items() if offset in (EARLIEST, LATEST)}
+        return {**limit.offsets, **(metadata.offsets(marks) if marks else {})}
+    if limit.everywhere is not None:
+        wanted = dict.fromkeys(partitions, limit.everywhere)
+    else:
+        _check_names(limit.timestamps, partitions, "OffsetsByTimestamp", ending)
+        wanted = dict(limit.timestamps)
+    return _by_timestamp(metadata, wanted, ending=ending, strategy=strategy)
+
+
+def _by_timestamp(
+    metadata: TopicMetadata, wanted: Mapping[Partition, int], *, ending: bool, strategy: str
+) -> dict[Partition, int]:
+    found = metadata.offsets_by_timestamp(wanted)
+    missing = [partition for partition, offset in found.items() if offset is None]
+    if missing and not ending and strategy == "error":
+        topic, partition = missing[0]
+        raise OptionError(
+            f"no offset matches the timestamp {wanted[missing[0]]} of {topic}-{partition}; set "
+            "startingOffsetsByTimestampStrategy to 'latest' to start such partitions at their end"
+        )
+    ends = latest(metadata, missing) if missing else {}
+    return {partition: ends[partition] if offset is None else offset for partition, offset in found.items()}
+
+
+def _check_names(named: Mapping[Partition, int], partitions: list[Partition], option: str, ending: bool) -> None:
+    side = "ending" if ending else "starting"
+    if set(named) != set(partitions):
+        raise OptionError(
+            f"{side}{option} must name exactly the partitions of the query; "
+            f"missing {_text(set(partitions) - set(named))}, unknown {_text(set(named) - set(partitions))}"
+        )
+
+
+def _text(partitions: set[Partition]) -> str:
+    return ", ".join(f"{topic}-{partition}" for topic, partition in sorted(partitions)) or "none"
+
+
+def check_data_loss(
+    metadata: TopicMetadata,
+    start: Mapping[Partition, int],
+    report: Callable[[str], None],
+) -> dict[Partition, int]:
+    """Starts moved forward to the log start where data is gone; ``report`` raises or warns (failOnDataLoss)."""
+    if not start:
+        return {}
+    begins = earliest(metadata, start)
+    moved = dict(start)
+    for partition, offset in start.items():
+        begin = begins.get(partition)
+        if begin is None:
+            report(f"{partition[0]}-{partition[1]} is gone; records from offset {offset} on may have been missed")
+            del moved[partition]
+        elif offset < begin:
+            report(f"{partition[0]}-{partition[1]}: offsets {offset} to {begin - 1} are no longer there")
+            moved[partition] = begin
+    return moved
