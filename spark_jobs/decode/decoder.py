@@ -254,3 +254,11 @@ def _is_abort(view: memoryview, row: Any) -> bool:
     )
     start = int(records[0, walk.KEY_START])
     return data[start + 2 : start + 4] == b"\0\0"
+
+
+def next_offset_after(records: memoryview) -> int | None:
+    """Offset after the last complete batch of a record set, None when it holds none."""
+    table = walk.scan_batches(walk.as_buffer(records), len(records))
+    if not len(table):
+        return None
+    return int(table[-1, walk.BASE_OFFSET] + table[-1, walk.LAST_OFFSET_DELTA]) + 1
