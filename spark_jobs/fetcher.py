@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from network.client import Connection
-from network.cluster_client import ClusterClient
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
-from spark_jobs.options import ReadOptions
+from spark_jobs.cluster import CLIENT_ID, ClusterMetadata
+from spark_jobs.options import EARLIEST, LATEST, ReadOptions
 from spark_jobs.planning import Range
 from timer.clock import Clock
 
@@ -64,14 +64,14 @@ class PartitionFetcher:
 
     def __init__(
         self,
-        client: ClusterClient,
+        cluster: ClusterMetadata,
         options: ReadOptions,
         range_: Range,
         next_offset: NextOffset,
         clock: Clock,
         on_data_loss: Callable[[str], None],
     ) -> None:
-        self._client = client
+        self._cluster = cluster
         self._options = options
         self._range = range_
         self._next_offset = next_offset
@@ -109,7 +109,7 @@ class PartitionFetcher:
                     self._preferred = answer.preferred_read_replica
                     self._disconnect()
                     continue
-                records = memoryview(answer.records or b"")
+                records = _received(answer)
                 following = self._next_offset(records)
                 if following is None:
                     self._check_progress(offset, answer, len(records), deadline)
@@ -140,9 +140,8 @@ class PartitionFetcher:
         self._connection.send_request(self._request(offset), FETCH_VERSION)
 
     def _connect(self) -> Connection:
-        if self._preferred is not None:
-            return self._client.connect(self._preferred)
-        return self._client.connect(self._client.leader(self._range.topic, self._range.partition))
+        address = self._cluster.broker(self._range.topic, self._range.partition, self._preferred)
+        return Connection(address.host, address.port, CLIENT_ID, self._clock)
 
     def _request(self, offset: int) -> FetchRequest:
         partition = FetchPartition(
@@ -177,10 +176,12 @@ class PartitionFetcher:
         log.info("fetch of %s: %s; looking for its leader", self._name, why)
         with self._idle:
             self._clock.wait(self._idle, RETRY_BACKOFF_MS)
-        self._client.refresh_metadata()
+        self._cluster.refresh(self._range.topic)
 
     def _out_of_range(self, offset: int) -> int:
-        begin, end = self._client.offset_range(self._range.topic, self._range.partition)
+        partition = (self._range.topic, self._range.partition)
+        begin = self._cluster.offsets({partition: EARLIEST})[partition]
+        end = self._cluster.offsets({partition: LATEST})[partition]
         if offset < begin:
             self._on_data_loss(
                 f"offsets {offset} to {min(begin, self._range.end) - 1} of {self._name} are no longer there"
@@ -203,3 +204,8 @@ class PartitionFetcher:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _received(answer: PartitionData) -> memoryview:
+    records = answer.records
+    return records if isinstance(records, memoryview) else memoryview(b"")

@@ -141,19 +141,15 @@ def plan_batch(metadata: Any, options: ReadOptions) -> list[Range]:
 def read_range(options: ReadOptions, range_: Range) -> Iterator[pa.RecordBatch]:
     """Runs on executors: fetch and decode one range."""
     check_packages()
-    from spark_jobs.cluster import open_client
+    from spark_jobs.cluster import ClusterMetadata, data_loss_reporter
     from spark_jobs.decode.decoder import Decoder, next_offset_after
-    from spark_jobs.fetcher import DataLossError, PartitionFetcher
+    from spark_jobs.fetcher import PartitionFetcher
     from timer.clock import SystemClock
 
-    def on_data_loss(what: str) -> None:
-        if options.fail_on_data_loss:
-            raise DataLossError(f"{what}; set failOnDataLoss to false to read on without them")
-        log.warning("%s; reading on because failOnDataLoss is false", what)
-
+    on_data_loss = data_loss_reporter(options, log.warning)
     decoder = Decoder(range_.topic, range_.partition, range_.start, range_.end, options.columns)
-    with open_client(options) as client:
-        fetcher = PartitionFetcher(client, options, range_, next_offset_after, SystemClock(), on_data_loss)
+    with ClusterMetadata(options) as cluster:
+        fetcher = PartitionFetcher(cluster, options, range_, next_offset_after, SystemClock(), on_data_loss)
         for answer in fetcher:
             decoder.aborted.begin(answer.aborted)
             yield from decoder.decode(answer.records, read_committed=options.read_committed)

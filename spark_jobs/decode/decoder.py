@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from log.compression import decompress
-from log.old_formats import iter_legacy_records
 
+from log.compression import decompress
+from log.errors import LogError
+from log.old_formats import LegacyBatch
 from spark_jobs.decode import columns as col
 from spark_jobs.decode import walk
 from spark_jobs.decode.walk import Int64s
@@ -147,7 +148,10 @@ class Decoder:
         ):
             payload = view[position + walk.HEADER_BYTES : position + size]
             start = len(chunk)
-            chunk += decompress(codec, payload) if codec else payload
+            try:
+                chunk += decompress(codec, payload) if codec else payload
+            except LogError as error:
+                raise self._corrupt(int(rows[i, walk.BASE_OFFSET]), str(error)) from error
             bounds.append((start, len(chunk)))
             if len(chunk) >= MAX_CHUNK_BYTES or i == len(rows) - 1:
                 edges = np.array(bounds, dtype=np.int64)
@@ -200,11 +204,11 @@ class Decoder:
     def _legacy(self, view: memoryview, row: Any) -> Iterator[pa.RecordBatch]:
         """Magic 0 and 1: rare, so record by record."""
         position = int(row[walk.POSITION])
-        found = [
-            record
-            for record in iter_legacy_records(view[position : position + int(row[walk.SIZE])])
-            if self.next_offset <= record.offset < self.end_offset
-        ]
+        entry = LegacyBatch(view[position : position + int(row[walk.SIZE])])
+        try:
+            found = [record for record in entry.iter_records() if self.next_offset <= record.offset < self.end_offset]
+        except LogError as error:
+            raise self._corrupt(entry.last_offset, str(error)) from error
         if found:
             self.next_offset = found[-1].offset + 1
             by_name: dict[str, list[object]] = {
@@ -214,7 +218,7 @@ class Decoder:
                 "partition": [self.partition] * len(found),
                 "offset": [r.offset for r in found],
                 "timestamp": [r.timestamp * 1000 for r in found],
-                "timestampType": [r.timestamp_type for r in found],
+                "timestampType": [entry.timestamp_type] * len(found),
                 "headers": [None] * len(found),
             }
             arrays = [pa.array(by_name[name], self._schema.field(name).type) for name in self._columns]

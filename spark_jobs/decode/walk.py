@@ -4,6 +4,9 @@ With numba both functions are compiled (and cached on disk, so only the first pr
 the same code runs as plain Python over ``bytes`` and gives the same arrays, slowly.
 """
 
+# numba's integers are numpy's inside and Python's outside; the annotations give the outside.
+# mypy: disable-error-code="assignment,return-value"
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,0 +1,162 @@
+"""What driver and executors ask the cluster, over one client."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Mapping
+from types import TracebackType
+
+from network.client import ConnectionFailed
+from network.cluster_client import ClusterClient
+from network.cluster_metadata import BrokerAddress
+from network.protocol.errors import ApiError, ErrorCode
+from network.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from spark_jobs.options import EARLIEST, LATEST, Partition, ReadOptions
+from timer.clock import Clock, SystemClock
+
+CLIENT_ID = "odradek-spark"
+_INTERNAL_BY_PATTERN = frozenset({"__consumer_offsets", "__transaction_state"})
+
+
+class SubscriptionError(Exception):
+    """A subscribed topic or assigned partition does not exist."""
+
+
+def open_client(options: ReadOptions) -> ClusterClient:
+    """A client for the query's cluster; close it or use it as a context manager."""
+    return ClusterClient(options.bootstrap_servers, CLIENT_ID, SystemClock())
+
+
+class ClusterMetadata:
+    """Partitions and offsets for planning. Retries ``fetchOffset.numRetries`` times beyond the client's own."""
+
+    def __init__(self, options: ReadOptions, clock: Clock | None = None) -> None:
+        self._options = options
+        self._clock = SystemClock() if clock is None else clock
+        self._client = open_client(options)
+        self._pause = threading.Condition()
+
+    def __enter__(self) -> ClusterMetadata:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def partitions(self, options: ReadOptions) -> list[Partition]:
+        """Partitions of the subscription, sorted.
+
+        Raises SubscriptionError for a named topic or assigned partition that does not exist; a pattern that matches
+        nothing is an empty list.
+        """
+        subscription = options.subscription
+        if subscription.pattern is not None:
+            known = self._client.metadata().topics
+            names = [n for n in known if subscription.matches(n) and n not in _INTERNAL_BY_PATTERN]
+        else:
+            names = list(subscription.topics or subscription.assignment)
+            known = self._client.metadata(names).topics
+            missing = [n for n in names if n not in known or known[n].error is not ErrorCode.NONE]
+            if missing:
+                raise SubscriptionError(
+                    ", ".join(f"{n}: {known[n].error.name if n in known else 'unknown'}" for n in missing)
+                )
+        found: list[Partition] = []
+        for name in names:
+            existing = known[name].partitions
+            wanted = subscription.assignment.get(name)
+            for partition in existing if wanted is None else wanted:
+                if partition not in existing:
+                    raise SubscriptionError(f"{name} has no partition {partition}; it has {len(existing)}")
+                found.append((name, partition))
+        return sorted(found)
+
+    def broker(self, topic: str, partition: int, preferred: int | None) -> BrokerAddress:
+        """Where to fetch a partition: the preferred replica if it is live, else the leader.
+
+        Raises ApiError or OSError when there is no leader at the moment.
+        """
+        brokers = self._client.brokers()
+        if preferred is not None and preferred in brokers:
+            return brokers[preferred]
+        leader = self._client.topic(topic).partitions[partition].leader
+        if leader not in brokers:
+            raise ConnectionFailed(f"{topic}-{partition} has no leader at the moment")
+        return brokers[leader]
+
+    def refresh(self, topic: str) -> None:
+        """Ask again who leads a topic's partitions; a failure is left for the next attempt."""
+        with contextlib.suppress(OSError, ApiError):
+            self._client.topic(topic, refresh=True)
+
+    def offsets(self, wanted: Mapping[Partition, int]) -> dict[Partition, int]:
+        """Offsets for -2 (earliest) and -1 (latest; the last stable offset when reading committed)."""
+        assert all(mark in (EARLIEST, LATEST) for mark in wanted.values())
+        return {partition: answer.offset for partition, answer in self._list_offsets(wanted).items()}
+
+    def offsets_by_timestamp(self, wanted: Mapping[Partition, int]) -> dict[Partition, int | None]:
+        """First offset at or after a timestamp (ms), None when there is none."""
+        answers = self._list_offsets(wanted)
+        return {partition: None if a.offset < 0 else a.offset for partition, a in answers.items()}
+
+    def _list_offsets(self, wanted: Mapping[Partition, int]) -> dict[Partition, ListOffsetsPartitionResponse]:
+        attempts = self._options.fetch_retries + 1
+        for attempt in range(attempts):
+            try:
+                return self._list_offsets_once(wanted)
+            except (OSError, ApiError):
+                if attempt == attempts - 1:
+                    raise
+                self._client.metadata(sorted({topic for topic, _ in wanted}))
+                with self._pause:
+                    self._clock.wait(self._pause, self._options.fetch_retry_interval_ms)
+        raise AssertionError("unreachable")
+
+    def _list_offsets_once(self, wanted: Mapping[Partition, int]) -> dict[Partition, ListOffsetsPartitionResponse]:
+        by_leader: dict[int, list[Partition]] = {}
+        for topic, partition in wanted:
+            leader = self._client.topic(topic).partitions[partition].leader
+            by_leader.setdefault(leader, []).append((topic, partition))
+        found: dict[Partition, ListOffsetsPartitionResponse] = {}
+        for partitions in by_leader.values():
+            topics: dict[str, list[ListOffsetsPartition]] = {}
+            for topic, partition in partitions:
+                topics.setdefault(topic, []).append(
+                    ListOffsetsPartition(partition_index=partition, timestamp=wanted[topic, partition])
+                )
+            request = ListOffsetsRequest(
+                replica_id=-1,
+                isolation_level=1 if self._options.read_committed else 0,
+                topics=[ListOffsetsTopic(name=name, partitions=entries) for name, entries in topics.items()],
+            )
+            response = self._client.call_leader(*partitions[0], request)
+            for answer in response.topics:
+                for entry in answer.partitions:
+                    if entry.error_code:
+                        name = f"offsets of {answer.name}-{entry.partition_index}"
+                        raise ApiError(ErrorCode.of(entry.error_code), name)
+                    found[answer.name, entry.partition_index] = entry
+        return found
+
+
+def data_loss_reporter(options: ReadOptions, warn: Callable[[str], None]) -> Callable[[str], None]:
+    """What to do when records are gone: fail or warn, as failOnDataLoss says."""
+    from spark_jobs.fetcher import DataLossError
+
+    def report(what: str) -> None:
+        if options.fail_on_data_loss:
+            raise DataLossError(f"{what}; set failOnDataLoss to false to read on without them")
+        warn(f"{what}; reading on because failOnDataLoss is false")
+
+    return report

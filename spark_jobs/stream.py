@@ -1,0 +1,164 @@
+"""Streaming reads: where a micro-batch begins and ends.
+
+Spark asks a Python source for its initial offset again within a run and after a restart and does not store it, so a
+start that is not a constant would move and lose records. Therefore the initial offset is empty, and the first batch
+ends at the resolved start: it reads nothing, and from then on the start is in the checkpoint.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from spark_jobs.cluster import ClusterMetadata, data_loss_reporter
+from spark_jobs.options import Partition, ReadOptions
+from spark_jobs.planning import OffsetJson, Range, from_json, rate_limit, split, to_json
+from spark_jobs.resolve import TopicMetadata, earliest, latest, resolve
+from spark_jobs.source import RangePartition, read_range
+from timer.clock import Clock, SystemClock
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+log = logging.getLogger(__name__)
+
+
+class StreamPlanner:
+    """The decisions of a stream, without Spark: testable with a made-up cluster and clock."""
+
+    def __init__(self, options: ReadOptions, metadata: TopicMetadata, clock: Clock) -> None:
+        self._options = options
+        self._metadata = metadata
+        self._clock = clock
+        self._report = data_loss_reporter(options, log.warning)
+        self._target: dict[Partition, int] | None = None
+        self._last_batch_ms = clock.monotonic_ms()
+        self.last_known: dict[Partition, int] = {}
+
+    def prepare_available_now(self) -> None:
+        """Fix the end of the query at what is there now (Trigger.AvailableNow)."""
+        self._target = self._latest()
+
+    def latest_offset(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:
+        """Where the next batch ends; the start itself when there is nothing to do yet."""
+        if not start:
+            return to_json(self._initial())
+        begin = from_json(start)
+        end = dict(self._target if self._target is not None else self._latest())
+        for partition, offset in begin.items():
+            # Deleted or truncated partitions keep their position; a batch never goes back.
+            end[partition] = max(offset, end.get(partition, offset))
+        if isinstance(limit, ReadAllAvailable):
+            return to_json(end)
+        if self._must_wait(begin, end):
+            return start
+        self._last_batch_ms = self._clock.monotonic_ms()
+        maximum = self._options.max_offsets_per_trigger
+        if maximum is None:
+            return to_json(end)
+        new = [partition for partition in end if partition not in begin]
+        return to_json(rate_limit(maximum, begin, end, earliest(self._metadata, new) if new else {}))
+
+    def _initial(self) -> dict[Partition, int]:
+        partitions = self._metadata.partitions(self._options)
+        options = self._options
+        return resolve(self._metadata, partitions, options.starting, ending=False, strategy=options.timestamp_strategy)
+
+    def _latest(self) -> dict[Partition, int]:
+        self.last_known = latest(self._metadata, self._metadata.partitions(self._options))
+        return self.last_known
+
+    def _must_wait(self, begin: Mapping[Partition, int], end: Mapping[Partition, int]) -> bool:
+        minimum = self._options.min_offsets_per_trigger
+        if minimum is None or self._target is not None:
+            return False
+        available = sum(max(0, offset - begin.get(partition, 0)) for partition, offset in end.items())
+        waited = self._clock.monotonic_ms() - self._last_batch_ms
+        return available < minimum and waited < self._options.max_trigger_delay_ms
+
+    def ranges(self, start: OffsetJson, end: OffsetJson) -> list[Range]:
+        """What a batch reads. New partitions begin at their earliest offset, whatever startingOffsets said."""
+        if not start:
+            return []
+        begin, until = from_json(start), from_json(end)
+        new = [partition for partition in until if partition not in begin]
+        begins = earliest(self._metadata, new) if new else {}
+        for topic, partition in new:
+            if begins[topic, partition] > 0:
+                self._report(
+                    f"{topic}-{partition} appeared while the query ran and its first offset is already "
+                    f"{begins[topic, partition]}"
+                )
+        for topic, partition in begin:
+            if (topic, partition) not in until:
+                self._report(f"{topic}-{partition} is gone")
+        ranges = []
+        for (topic, partition), last in sorted(until.items()):
+            first = begin.get((topic, partition), begins.get((topic, partition), last))
+            if last > first:
+                ranges.append(Range(topic, partition, first, last))
+        return ranges
+
+
+class OdradekStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Spark's view of a :class:`StreamPlanner`; connections are made on first use, on the driver only."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._options = ReadOptions.parse(options, streaming=True)
+        self._metadata: ClusterMetadata | None = None
+        self._planner: StreamPlanner | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Executors get the options only.
+        return {"_options": self._options, "_metadata": None, "_planner": None}
+
+    @property
+    def planner(self) -> StreamPlanner:
+        """The planner of this query."""
+        if self._planner is None:
+            self._metadata = ClusterMetadata(self._options)
+            self._planner = StreamPlanner(self._options, self._metadata, SystemClock())
+        return self._planner
+
+    def initialOffset(self) -> dict[str, Any]:
+        return {}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        if self._options.min_offsets_per_trigger is not None:
+            return ReadMinRows(self._options.min_offsets_per_trigger)
+        if self._options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(self._options.max_offsets_per_trigger)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self.planner.prepare_available_now()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        return self.planner.latest_offset(start, limit)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        known = self.planner.last_known
+        return to_json(known) if known else None
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        ranges = self.planner.ranges(start, end)
+        parts = split(ranges, self._options.min_partitions, self._options.max_records_per_partition)
+        return [RangePartition(part) for part in parts]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, RangePartition)
+        return read_range(self._options, partition.range)
+
+    def stop(self) -> None:
+        if self._metadata is not None:
+            self._metadata.close()

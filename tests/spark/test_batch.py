@@ -1,0 +1,100 @@
+"""Batch reads through real Spark."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from tests.support.cluster import Cluster
+
+
+def make_topic(cluster: Cluster, partitions: int = 3, **config: str) -> str:
+    name = f"spark-{uuid.uuid4().hex[:10]}"
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    for future in admin.create_topics([NewTopic(name, partitions, 1, config=config)]).values():
+        future.result(30)
+    return name
+
+
+def fill(
+    cluster: Cluster, topic: str, count: int, partitions: int = 3, **config: Any
+) -> list[tuple[int, bytes | None, bytes]]:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 50, **config})
+    sent = []
+    for n in range(count):
+        key = None if n % 5 == 0 else f"k{n % 7}".encode()
+        value = f"value {n}".encode() * (n % 9)
+        producer.produce(
+            topic, value, key, n % partitions, headers=[("n", str(n).encode())], timestamp=1_700_000_000_000 + n
+        )
+        sent.append((n % partitions, key, value))
+    assert producer.flush(30) == 0
+    return sent
+
+
+def reader(spark: Any, cluster: Cluster, topic: str, **options: str) -> Any:
+    return (
+        spark.read.format("odradek")
+        .option("kafka.bootstrap.servers", cluster.bootstrap)
+        .option("subscribe", topic)
+        .options(**options)
+        .load()
+    )
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4", "zstd", "snappy", "gzip"])
+def test_every_record_comes_back_once_and_in_order(spark: Any, cluster: Cluster, codec: str) -> None:
+    topic = make_topic(cluster)
+    sent = fill(cluster, topic, 1000, **{"compression.type": codec})
+    rows = reader(spark, cluster, topic, includeHeaders="true").collect()
+    for partition in range(3):
+        expected = [(key, value) for p, key, value in sent if p == partition]
+        found = sorted((r.offset, r.key, r.value) for r in rows if r.partition == partition)
+        assert [offset for offset, _, _ in found] == list(range(len(expected)))
+        assert [(None if k is None else bytes(k), bytes(v)) for _, k, v in found] == expected
+    assert {r.topic for r in rows} == {topic}
+    assert {r.headers[0].key for r in rows} == {"n"}
+
+
+def test_offsets_and_splits(spark: Any, cluster: Cluster) -> None:
+    topic = make_topic(cluster)
+    fill(cluster, topic, 300)
+    frame = reader(
+        spark,
+        cluster,
+        topic,
+        startingOffsets=json.dumps({topic: {"0": 10, "1": -2, "2": 99}}),
+        endingOffsets=json.dumps({topic: {"0": 20, "1": 5, "2": -1}}),
+        minPartitions="6",
+    )
+    counts = {r.partition: r["count"] for r in frame.groupBy("partition").count().collect()}
+    assert counts == {0: 10, 1: 5, 2: 1}
+
+
+def test_filters_narrow_the_ranges(spark: Any, cluster: Cluster) -> None:
+    topic = make_topic(cluster)
+    fill(cluster, topic, 300)
+    frame = reader(spark, cluster, topic)
+    assert frame.where("partition = 1 and offset >= 40 and offset < 50").count() == 10
+    assert frame.where("timestamp >= timestamp_millis(1700000000290)").count() == 10
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"startingOffsets": "latest"}, "latest"),
+        ({"kafka.enable.auto.commit": "true"}, "checkpoint"),
+        ({"columns": "key,nothing"}, "choose from"),
+        ({"minPartitions": "0"}, "positive"),
+    ],
+)
+def test_wrong_options_name_the_cure(spark: Any, cluster: Cluster, options: dict[str, str], message: str) -> None:
+    topic = make_topic(cluster)
+    with pytest.raises(Exception, match=message):
+        reader(spark, cluster, topic, **options).collect()
