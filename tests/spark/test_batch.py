@@ -17,7 +17,9 @@ from tests.support.cluster import Cluster
 def make_topic(cluster: Cluster, partitions: int = 3, **config: str) -> str:
     name = f"spark-{uuid.uuid4().hex[:10]}"
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    for future in admin.create_topics([NewTopic(name, partitions, 1, config=config)]).values():
+    for future in admin.create_topics(
+        [NewTopic(name, partitions, 1, config={"retention.ms": "-1", **config})]
+    ).values():
         future.result(30)
     return name
 
