@@ -54,11 +54,11 @@ class ClusterMetadata:
         """Close the connections."""
         self._client.close()
 
-    def partitions(self, options: ReadOptions) -> list[Partition]:
+    def partitions(self, options: ReadOptions, *, tolerate_missing: bool = False) -> list[Partition]:
         """Partitions of the subscription, sorted.
 
-        Raises SubscriptionError for a named topic or assigned partition that does not exist; a pattern that matches
-        nothing is an empty list.
+        Raises SubscriptionError for a named topic or assigned partition that does not exist, unless
+        ``tolerate_missing`` says that it is left out; a pattern that matches nothing is an empty list.
         """
         subscription = options.subscription
         if subscription.pattern is not None:
@@ -68,16 +68,19 @@ class ClusterMetadata:
             names = list(subscription.topics or subscription.assignment)
             known = self._client.metadata(names).topics
             missing = [n for n in names if n not in known or known[n].error is not ErrorCode.NONE]
-            if missing:
+            if missing and not tolerate_missing:
                 raise SubscriptionError(
                     ", ".join(f"{n}: {known[n].error.name if n in known else 'unknown'}" for n in missing)
                 )
+            names = [n for n in names if n not in missing]
         found: list[Partition] = []
         for name in names:
             existing = known[name].partitions
             wanted = subscription.assignment.get(name)
             for partition in existing if wanted is None else wanted:
                 if partition not in existing:
+                    if tolerate_missing:
+                        continue
                     raise SubscriptionError(f"{name} has no partition {partition}; it has {len(existing)}")
                 found.append((name, partition))
         return sorted(found)

@@ -11,8 +11,8 @@ from spark_jobs.options import EARLIEST, LATEST, ByOffset, Edge, Limit, OptionEr
 class TopicMetadata(Protocol):
     """What the driver asks the cluster. Every call may raise ApiError or OSError after its own retries."""
 
-    def partitions(self, options: ReadOptions) -> list[Partition]:
-        """The partitions that the subscription names now, sorted."""
+    def partitions(self, options: ReadOptions, *, tolerate_missing: bool = False) -> list[Partition]:
+        """The partitions that the subscription names now, sorted; what is missing is an error or left out."""
 
     def offsets(self, wanted: Mapping[Partition, int]) -> dict[Partition, int]:
         """ListOffsets for -2 (earliest) or -1 (latest) by partition."""

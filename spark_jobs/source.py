@@ -83,16 +83,6 @@ class OdradekDataSource(DataSource):
 
         return OdradekStreamReader(dict(self.options))
 
-    def writer(self, schema: StructType, overwrite: bool) -> Any:
-        from spark_jobs.sink import OdradekWriter
-
-        return OdradekWriter(dict(self.options), schema, overwrite)
-
-    def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
-        from spark_jobs.sink import OdradekStreamWriter
-
-        return OdradekStreamWriter(dict(self.options), schema)
-
 
 class OdradekReader(DataSourceReader):
     """Batch reads: resolve both ends on the driver, read ranges in tasks."""

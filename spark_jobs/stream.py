@@ -8,6 +8,7 @@ ends at the resolved start: it reads nothing, and from then on the start is in t
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,7 @@ class StreamPlanner:
         self._clock = clock
         self._report = data_loss_reporter(options, log.warning)
         self._target: dict[Partition, int] | None = None
+        self._pause = threading.Condition()
         self._last_batch_ms = clock.monotonic_ms()
         self.last_known: dict[Partition, int] = {}
 
@@ -54,10 +56,7 @@ class StreamPlanner:
         if not start:
             return to_json(self._initial())
         begin = from_json(start)
-        end = dict(self._target if self._target is not None else self._latest())
-        for partition, offset in begin.items():
-            # Deleted or truncated partitions keep their position; a batch never goes back.
-            end[partition] = max(offset, end.get(partition, offset))
+        end = self._end_after(begin)
         if isinstance(limit, ReadAllAvailable):
             return to_json(end)
         if self._must_wait(begin, end):
@@ -75,8 +74,24 @@ class StreamPlanner:
         return resolve(self._metadata, partitions, options.starting, ending=False, strategy=options.timestamp_strategy)
 
     def _latest(self) -> dict[Partition, int]:
-        self.last_known = latest(self._metadata, self._metadata.partitions(self._options))
+        self.last_known = latest(self._metadata, self._metadata.partitions(self._options, tolerate_missing=True))
         return self.last_known
+
+    def _end_after(self, begin: Mapping[Partition, int]) -> dict[Partition, int]:
+        """The end of what is there. An end before the start is asked for again, as a new leader may lag for a moment;
+        if it stays, records are gone: report it, and read on from the new end as Spark's connector does."""
+        end = dict(self._target if self._target is not None else self._latest())
+        for _ in range(self._options.fetch_retries):
+            if not _went_back(begin, end):
+                break
+            with self._pause:
+                self._clock.wait(self._pause, self._options.fetch_retry_interval_ms)
+            end = dict(self._latest())
+        for topic, partition in sorted(set(begin) - set(end)):
+            self._report(f"{topic}-{partition} is gone")
+        for (topic, partition), offset in sorted(_went_back(begin, end).items()):
+            self._report(f"{topic}-{partition} ended at {offset} and now ends at {end[topic, partition]}")
+        return end
 
     def _must_wait(self, begin: Mapping[Partition, int], end: Mapping[Partition, int]) -> bool:
         minimum = self._options.min_offsets_per_trigger
@@ -99,15 +114,17 @@ class StreamPlanner:
                     f"{topic}-{partition} appeared while the query ran and its first offset is already "
                     f"{begins[topic, partition]}"
                 )
-        for topic, partition in begin:
-            if (topic, partition) not in until:
-                self._report(f"{topic}-{partition} is gone")
         ranges = []
         for (topic, partition), last in sorted(until.items()):
             first = begin.get((topic, partition), begins.get((topic, partition), last))
             if last > first:
                 ranges.append(Range(topic, partition, first, last))
         return ranges
+
+
+def _went_back(begin: Mapping[Partition, int], end: Mapping[Partition, int]) -> dict[Partition, int]:
+    """Starts that lie behind the end of their partition."""
+    return {partition: offset for partition, offset in begin.items() if end.get(partition, offset) < offset}
 
 
 class OdradekStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -38,11 +38,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     session.stop()
 
 
-@pytest.fixture(scope="session", params=["odradek", "kafka"])
+@pytest.fixture(scope="session", params=["kafka"])
 def cluster(
     request: pytest.FixtureRequest, zookeeper: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Cluster]:
-    """Three brokers of each kind in turn: the source works with any compatible broker."""
+    """Three brokers: the source works with any compatible broker."""
     kind = request.param
     name = f"spark-{kind}"
     with running_cluster([kind] * 3, tmp_path_factory.mktemp(name), f"{zookeeper}/{name}") as cluster:
