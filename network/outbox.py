@@ -71,15 +71,6 @@ class Outbox:
     def extend(self, parts: list[Any]) -> None:
         self._parts.extend(parts)
 
-    def buffered(self, limit: int) -> bool:
-        """Whether everything that waits is buffers of less than `limit` bytes together."""
-        total = 0
-        for part in self._parts:
-            if is_file_range(part):
-                return False
-            total += len(part)
-        return total < limit
-
     def write(self, transport: Transport) -> int:
         """Send what the socket takes, within a budget that keeps one reader from holding the loop.
 

@@ -31,7 +31,6 @@ logger = logging.getLogger(__name__)
 
 _SCRATCH_BYTES = 64 << 10
 _LAZY_BODY_BYTES = 4 << 20
-_COALESCE_BYTES = 64 << 10
 _COALESCE_REQUESTS = 64
 _HANDED_OVER: Final = TRANSITIONS[mute.REQUEST_RECEIVED][TRANSITIONS[mute.MUTE][NOT_MUTED]]
 _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
@@ -261,9 +260,7 @@ class RequestReader:
         if connection.request is not None or len(connection.unsent) >= _COALESCE_REQUESTS:
             return False
         left = len(view) - connection.ahead_at
-        if left < 4 or left - 4 < _SIZE(view, connection.ahead_at)[0]:
-            return False
-        return connection.outbox.buffered(_COALESCE_BYTES)
+        return left >= 4 and left - 4 >= _SIZE(view, connection.ahead_at)[0]
 
     # -- requests ------------------------------------------------------------------------------------------------
 

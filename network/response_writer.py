@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _WARM_CHUNK = 256 << 10
+_SHORT = 1024
 
 
 def _after_response(state: int) -> int:
@@ -132,8 +133,10 @@ class ResponseWriter:
             self._table.close(connection)
 
     def _send(self, connection: ServerConnection, request: Request, parts: list[Any]) -> None:
-        more_at_hand = connection.in_service and connection.ahead is not None
-        if len(parts) == 1 and not connection.unsent and not more_at_hand:
+        single = len(parts) == 1
+        # With more requests of this connection at hand, the serving loop writes short answers together.
+        together = connection.ahead is not None and connection.in_service and single and len(parts[0]) <= _SHORT
+        if single and not together and not connection.unsent:
             try:
                 sent = connection.send(parts[0])
             except BlockingIOError:
@@ -149,8 +152,7 @@ class ResponseWriter:
             parts = [memoryview(parts[0])[sent:]]
         connection.unsent.append(request)
         connection.outbox.extend(parts)
-        # With more requests of this connection at hand, the serving loop writes the answers together.
-        if not more_at_hand:
+        if not together:
             self.flush(connection)
 
     def _drop(self, request: Request, kind: int, payload: Any) -> None:
