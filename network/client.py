@@ -97,6 +97,8 @@ class Connection:
 
     def send_request(self, message: Request, version: int, *, answered: bool = True) -> int:
         """Send and return the correlation id. `answered` is False for a request without response (acks=0)."""
+        if self._closed:
+            raise ConnectionFailed(f"connection to {self.host}:{self.port} is closed")
         header = RequestHeader(message.API_KEY, version, self._ids.take(), self.client_id)
         parts: list[Any] = list(encode_request_parts(header, message))
         if answered:
@@ -130,7 +132,7 @@ class Connection:
 
     def call(self, message: Request, version: int, timeout_ms: int | None = None) -> Any:
         """Send one request and return its answer; no other request may be in flight."""
-        if self._in_flight:
+        if self._in_flight and not self._closed:
             raise ValueError("other requests are in flight")
         self.send_request(message, version)
         return self.receive_response(timeout_ms)

@@ -80,12 +80,15 @@ class RequestReader:
             self._table.stop_reading(connection)  # until `resume`
             return
         try:
-            if connection.body is not None:
-                self._read_body(connection, connection.body)
-            elif connection.transport.handshake_done:
-                self._read(connection)
-            else:
-                self._handshake(connection)
+            while True:
+                if connection.body is not None:
+                    self._read_body(connection, connection.body)
+                elif connection.transport.handshake_done:
+                    self._read(connection)
+                else:
+                    self._handshake(connection)
+                if not connection.buffers_input or not self._has_more(connection):
+                    break
         except BlockingIOError:
             pass
         except OSError as error:
@@ -106,6 +109,8 @@ class RequestReader:
             self._table.close(connection)
         if not connection.closed and connection.mute_state == NOT_MUTED and not connection.hold:
             self._table.start_reading(connection)
+            if connection.buffers_input and self._has_more(connection):
+                self.on_readable(connection)
 
     def memory_available(self) -> None:
         """The memory pool has room again: go on with the connections that it refused."""
@@ -132,39 +137,35 @@ class RequestReader:
             if transport.wants_write:
                 self._table.start_writing(connection)
             return
-        if transport.handshake_done:
-            if transport.principal is not None:
-                connection.info.principal = transport.principal
-            if transport.pending():
-                self._read(connection)
+        if transport.handshake_done and transport.principal is not None:
+            connection.info.principal = transport.principal
+
+    def _has_more(self, connection: ServerConnection) -> bool:
+        """Whether the transport has bytes that the socket no longer announces, and they may be read now."""
+        if connection.closed or connection.mute_state != NOT_MUTED or connection.hold or connection.ahead is not None:
+            return False
+        return connection.transport.handshake_done and connection.transport.pending()
 
     def _read(self, connection: ServerConnection) -> None:
         """Read what has come: a whole small request, several, or the beginning of a large one."""
         scratch = self._scratch
-        while True:
-            count = connection.recv_into(scratch)
-            if 4 < count <= self._short and _SIZE(scratch)[0] == count - 4 and not connection.rest:
-                # Exactly one request, which is the rule: none of the cases of `_serve` applies.
-                connection.in_service = True
-                try:
-                    self._receive(connection, memoryview(bytearray(scratch[4:count])), 0)
-                finally:
-                    connection.in_service = False
-            elif count == 0:
-                self._table.close(connection, "closed by the peer", logging.DEBUG)
-                return
-            else:
-                data = bytearray(connection.rest)
-                data += scratch[:count]
-                connection.rest = b""
-                connection.ahead = memoryview(data)
-                connection.ahead_at = 0
-                self._serve(connection)
-            # Bytes that TLS has decrypted already are not announced by the socket.
-            if not connection.transport.buffers_input or connection.closed or not connection.transport.pending():
-                return
-            if connection.mute_state != NOT_MUTED or connection.hold:
-                return
+        count = connection.recv_into(scratch)
+        if 4 < count <= self._short and _SIZE(scratch)[0] == count - 4 and not connection.rest:
+            # Exactly one request, which is the rule: none of the cases of `_serve` applies.
+            connection.in_service = True
+            try:
+                self._receive(connection, memoryview(bytearray(scratch[4:count])), 0)
+            finally:
+                connection.in_service = False
+        elif count == 0:
+            self._table.close(connection, "closed by the peer", logging.DEBUG)
+        else:
+            data = bytearray(connection.rest)
+            data += scratch[:count]
+            connection.rest = b""
+            connection.ahead = memoryview(data)
+            connection.ahead_at = 0
+            self._serve(connection)
 
     def _read_body(self, connection: ServerConnection, body: memoryview) -> None:
         """Read into the buffer of the announced size until it is full or the socket is empty."""

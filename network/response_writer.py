@@ -220,7 +220,7 @@ class ResponseWriter:
         state = connection.mute_state = _ANSWERED[connection.mute_state]
         if connection.in_service or state != NOT_MUTED:
             return
-        if connection.ahead is not None:
+        if connection.ahead is not None or connection.buffers_input:
             # Not from here: this may run inside the handler of another connection's request.
             self._table.loop.call_soon(self.resume, connection)
         elif not connection.reading and not connection.hold:

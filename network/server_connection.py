@@ -31,6 +31,7 @@ class ServerConnection:
         "authenticator",
         "body",
         "body_pooled",
+        "buffers_input",
         "closed",
         "fd",
         "filled",
@@ -55,6 +56,7 @@ class ServerConnection:
     def __init__(self, info: ConnectionInfo, transport: Transport, address: str, now_ns: int) -> None:
         self.info = info
         self.transport = transport
+        self.buffers_input = transport.buffers_input
         self.recv_into = transport.recv_into
         self.send = transport.send
         self.fd = transport.fileno()

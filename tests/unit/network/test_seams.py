@@ -1,0 +1,155 @@
+"""Where TLS and SASL go in: a transport that hides bytes from the socket, and an authenticator that goes first."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from network.authenticator import AuthenticationStep, SessionExpired
+from network.inline import InlineRule
+from network.protocol.errors import ProtocolError
+from network.protocol.header import RequestHeader
+from network.request import ConnectionInfo
+from network.server_config import ListenerConfig
+from network.transport import PlaintextTransport, Transport
+from tests.support.sockets import EchoBroker, RawClient, Servers, api_versions_frame, produce_frame, wait_until
+
+BOTH = pytest.mark.parametrize("inline", [None, InlineRule({0: None, 18: None})], ids=["pool", "inline"])
+HELLO = b"hello"
+
+
+class HidingTransport(PlaintextTransport):
+    """Takes a greeting first, then takes all that the socket has and gives it out in small pieces, as TLS may."""
+
+    __slots__ = ("_decrypted", "_received")
+
+    def __init__(self, sock: socket.socket) -> None:
+        super().__init__(sock)
+        self.handshake_done = False
+        self.buffers_input = True
+        self.supports_sendfile = False
+        self._received = b""
+        self._decrypted = b""
+        self.recv_into = self._give_out
+
+    def handshake(self) -> None:
+        self._received += self._socket.recv(3)  # the greeting comes in two parts
+        if len(self._received) >= len(HELLO):
+            assert self._received[:5] == HELLO
+            self._decrypted = self._received[5:]
+            self.principal = "User:CN=somebody"
+            self.handshake_done = True
+
+    def _give_out(self, buffer: memoryview) -> int:
+        if not self._decrypted:
+            self._decrypted = self._socket.recv(1 << 20)
+        piece = self._decrypted[: min(len(buffer), 50)]
+        self._decrypted = self._decrypted[len(piece) :]
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+    def pending(self) -> bool:
+        return bool(self._decrypted)
+
+
+@BOTH
+def test_bytes_that_lie_in_the_transport_are_served(
+    servers: Servers, broker: EchoBroker, inline: InlineRule | None
+) -> None:
+    listener = ListenerConfig("SSL", "127.0.0.1", 0, security_protocol="SSL", transport=HidingTransport)
+    client = servers.connect(servers.start(broker, inline=inline, listeners=[listener]), "SSL")
+    frames = [produce_frame(number, size=number * 7) for number in range(30)]
+    client.send(HELLO, *frames)
+    assert [client.correlation_id() for _ in frames] == list(range(30))
+    client.send(produce_frame(31, size=100_000))
+    assert client.correlation_id() == 31
+    assert {each.connection.principal for each in broker.requests} == {"User:CN=somebody"}
+    assert {each.connection.security_protocol for each in broker.requests} == {"SSL"}
+
+
+class PasswordAuthenticator:
+    """One frame with the password; the session ends when it is told to."""
+
+    def __init__(self, info: ConnectionInfo, transport: Transport) -> None:
+        self.complete = False
+        self.principal = ""
+        self.expired = False
+
+    def receive(self, frame: memoryview) -> AuthenticationStep:
+        text = bytes(frame)
+        if text == b"garbage":
+            raise ProtocolError("not a password")
+        if text[:2] == b"\0\x11":  # SaslHandshake of a re-authentication
+            return AuthenticationStep([struct.pack(">i", 2), b"re"])
+        if text != b"secret":
+            return AuthenticationStep([struct.pack(">i", 2), b"no"], failed=True, delay_ms=20)
+        self.complete = True
+        self.principal = "User:alice"
+        return AuthenticationStep([struct.pack(">i", 3), b"yes"])
+
+    def admits(self, header: RequestHeader, now_ns: int) -> bool:
+        if header.client_id == "late":
+            raise SessionExpired
+        return header.api_key != 17
+
+
+def sasl_client(servers: Servers, broker: EchoBroker, **options: Any) -> tuple[RawClient, Callable[[], int]]:
+    listener = ListenerConfig(
+        "SASL", "127.0.0.1", 0, security_protocol="SASL_PLAINTEXT", authenticator=PasswordAuthenticator
+    )
+    server = servers.start(broker, listeners=[listener], **options)
+    return servers.connect(server, "SASL"), server.connection_count
+
+
+def framed(data: bytes) -> bytes:
+    return struct.pack(">i", len(data)) + data
+
+
+@BOTH
+def test_authentication_goes_before_requests(servers: Servers, broker: EchoBroker, inline: InlineRule | None) -> None:
+    client, _ = sasl_client(servers, broker, inline=inline)
+    client.send(framed(b"secret"), produce_frame(1), api_versions_frame(2))
+    assert client.frame() == b"yes"
+    assert [client.correlation_id(), client.correlation_id()] == [1, 2]
+    assert {each.connection.principal for each in broker.requests} == {"User:alice"}
+    client.send(framed(struct.pack(">hhih", 17, 1, 3, -1) + b"\0\x01x"))
+    assert client.frame() == b"re"
+    client.send(produce_frame(4))
+    assert client.correlation_id() == 4
+
+
+def test_failed_authentication_is_answered_and_closed(servers: Servers, broker: EchoBroker) -> None:
+    client, connections = sasl_client(servers, broker)
+    client.send(framed(b"wrong"), produce_frame(1))
+    assert client.frame() == b"no"
+    assert client.is_closed()
+    assert not broker.requests
+    wait_until(lambda: connections() == 0, "closed")
+
+
+def test_garbage_instead_of_authentication(servers: Servers, broker: EchoBroker) -> None:
+    client, _ = sasl_client(servers, broker)
+    client.send(framed(b"garbage"))
+    assert client.is_closed()
+
+
+def test_an_expired_session_is_closed_and_counted(servers: Servers, broker: EchoBroker) -> None:
+    client, _ = sasl_client(servers, broker)
+    client.send(framed(b"secret"))
+    assert client.frame() == b"yes"
+    client.send(framed(struct.pack(">hhih", 18, 0, 1, 4) + b"late"))
+    assert client.is_closed()
+    assert servers.metrics.read("SocketServer", "ExpiredConnectionsKilledCount") == 1
+
+
+@BOTH
+def test_memory_pool_with_authentication(servers: Servers, broker: EchoBroker, inline: InlineRule | None) -> None:
+    client, _ = sasl_client(servers, broker, inline=inline, queued_max_request_bytes=10_000)
+    client.send(framed(b"secret"), produce_frame(1))
+    assert client.frame() == b"yes"
+    assert client.correlation_id() == 1
+    wait_until(lambda: servers.metrics.read("SocketServer", "MemoryPoolAvailable") == 10_000, "given back")
