@@ -18,7 +18,7 @@ from typing import ClassVar
 from log.checkpoint import fsync_directory
 from log.errors import CorruptIndexError, LogError
 from log.file_range import OpenFileBound
-from log.files import pwrite_fully, rename_if_exists, unlink_if_exists
+from log.files import pread_fully, pwrite_fully, rename_if_exists, unlink_if_exists
 
 WARM_BYTES = 8192
 
@@ -170,6 +170,19 @@ class IndexFile:
             raise CorruptIndexError(
                 f"index file {self.path} has {self._length} bytes, which is not a multiple of {self.ENTRY_SIZE}"
             )
+
+    def _peek(self, slot: int) -> bytes:
+        """The bytes of one entry, without a mapping: start-up looks at one entry of very many files."""
+        if self._map is not None:
+            return self._map[slot * self.ENTRY_SIZE : (slot + 1) * self.ENTRY_SIZE]
+        fd = self._fd if self._fd >= 0 else os.open(self.path, os.O_RDONLY)
+        try:
+            return pread_fully(fd, self.ENTRY_SIZE, slot * self.ENTRY_SIZE)
+        except EOFError as error:
+            raise CorruptIndexError(f"index file {self.path} is shorter than {self._length} bytes") from error
+        finally:
+            if fd != self._fd:
+                os.close(fd)
 
     def _view(self) -> mmap.mmap:
         """The mapping. Only called when there are entries, so the file is not empty."""

@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TypeVar
 
 from log.config import LogConfig
@@ -17,9 +18,11 @@ from log.local_log import LocalLog, LogEnvironment
 from log.names import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
+    INDEX_SUFFIX,
     INDEX_SUFFIXES,
     LOG_SUFFIX,
     SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
     DirectoryKind,
     offset_file,
     offset_of,
@@ -79,7 +82,8 @@ def open_log(
     producers = _new_producer_state(tp, directory, env, producer_config)
     segments = LogSegments()
     loader = _Loader(directory, tp, config, env, options, segments, epochs, producers, producer_config)
-    log_start, recovery_point, end = loader.load(deleting=kind is DirectoryKind.DELETE)
+    loader.deleting = kind is DirectoryKind.DELETE
+    log_start, recovery_point, end = loader.load()
     local = LocalLog(directory, tp, config, segments, recovery_point, end, env)
     metadata_file = PartitionMetadataFile(directory)
     stored_id = metadata_file.read()
@@ -123,13 +127,14 @@ class _Loader:
         self.epochs = epochs
         self.producers = producers
         self.producer_config = producer_config
+        self.deleting = False
 
-    def load(self, *, deleting: bool) -> tuple[int, int, LogOffsetMetadata]:
+    def load(self) -> tuple[int, int, LogOffsetMetadata]:
         """(log start offset, recovery point, log end offset)."""
         swap_files = self._remove_leftovers()
         self._finish_swaps(swap_files)
         self._load_with_splits(self._load_segments)
-        if deleting:
+        if self.deleting:
             # It will be removed: neither checked nor preallocated.
             if not len(self.segments):
                 self.segments.add(self._new_segment(0))
@@ -201,25 +206,30 @@ class _Loader:
     # ---- segments
 
     def _load_segments(self) -> None:
-        for name in sorted(os.listdir(self.directory)):
-            if not name[:20].isdigit():
-                continue
-            base, suffix = offset_of(name), name[name.index(".") :]
-            if suffix in INDEX_SUFFIXES:
-                if not os.path.exists(offset_file(self.directory, base, LOG_SUFFIX)):
-                    logger.warning("%s: removing %s, which has no log file", self.tp, name)
-                    unlink_if_exists(self._in_dir(name))
-            elif suffix == LOG_SUFFIX:
-                self.segments.add(self._load_segment(base))
+        names = sorted(name for name in os.listdir(self.directory) if name[:20].isdigit())
+        bases = [offset_of(name) for name in names if name.endswith(LOG_SUFFIX)]
+        for name in names:
+            if name.endswith(INDEX_SUFFIXES) and offset_of(name) not in bases:
+                logger.warning("%s: removing %s, which has no log file", self.tp, name)
+                unlink_if_exists(self._in_dir(name))
+        for base, following in zip_longest(bases, bases[1:]):
+            segment = self._load_segment(base, following, set(names))
+            self.segments.add(segment)
 
-    def _load_segment(self, base_offset: int) -> LogSegment:
-        had_index = os.path.exists(offset_file(self.directory, base_offset, INDEX_SUFFIXES[0]))
+    def _load_segment(self, base_offset: int, end_offset: int | None, names: set[str]) -> LogSegment:
+        """Open a segment; rebuild its indexes if they are missing or can't be right."""
+        missing = [suffix for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX) if f"{base_offset:020d}{suffix}" not in names]
         segment = self._open_segment(base_offset)
+        if self.deleting:
+            return segment
         try:
-            if not had_index:
-                raise CorruptIndexError(f"{segment.offset_index.path} is missing")
+            if missing:
+                raise CorruptIndexError(f"{', '.join(missing)} missing")
+            segment.check_indexes(end_offset)
             segment.txn_index.check()
         except CorruptIndexError as error:
+            if not self.options.clean and (end_offset is None or end_offset > self.options.recovery_point):
+                return segment  # It will be recovered anyway.
             logger.warning("%s: rebuilding the indexes of segment %d: %s", self.tp, base_offset, error)
             self._recover_segment(segment)
         return segment
@@ -256,7 +266,8 @@ class _Loader:
                 logger.warning("%s: splitting segment %d: %s", self.tp, base, overflow)
                 if segment is not None:
                     segment.close_handles()
-                split_overflowed_segment(self.directory, base)
+                if len(split_overflowed_segment(self.directory, base)) < 2:
+                    raise
                 for loaded in self.segments:
                     loaded.close_handles()
                 self.segments.clear()
@@ -312,7 +323,7 @@ class _Loader:
         """The log end offset; None, with everything dropped, if there is no segment or it ends before the start."""
         if not len(self.segments):
             return None
-        end = self._end_of(self.segments.active)
+        end = self.segments.active.read_next_offset()
         start = self.options.log_start_offset
         if end >= start:
             return end
@@ -321,15 +332,6 @@ class _Loader:
         self.epochs.clear()
         self.producers.truncate_fully_and_start_at(start)
         return None
-
-    def _end_of(self, segment: LogSegment) -> int:
-        """Where the last segment ends; its indexes are rebuilt if they disagree with the log."""
-        try:
-            segment.check_indexes()
-        except CorruptIndexError as error:
-            logger.warning("%s: rebuilding the indexes of segment %d: %s", self.tp, segment.base_offset, error)
-            self._recover_segment(segment)
-        return segment.read_next_offset()
 
     def _delete_later(self, segments: Iterable[LogSegment]) -> None:
         doomed = list(segments)

@@ -27,6 +27,7 @@ from log.loader import LoadOptions, open_log
 from log.local_log import LogEnvironment
 from log.log_dir import LogDir
 from log.log_dir_loading import LoadProgress, load_log_dir
+from log.log_metrics import LogMetrics
 from log.meta_properties import (
     MetaProperties,
     check_meta_properties,
@@ -95,7 +96,7 @@ class LogManager:
         )
         self._topic_configs = topic_configs
         self._producer_config = producer_config if producer_config is not None else ProducerStateConfig()
-        self._metrics = metrics
+        self._metrics = LogMetrics(metrics)
         self._on_dir_failure = on_dir_failure
         self._lock = RLock()
         self.cleaner: LogCleaner | None = None
@@ -143,7 +144,7 @@ class LogManager:
             self._load(log_dir)
         self._require_live_dir()
         self._schedule_tasks()
-        self._register_metrics()
+        self._metrics.add_manager(self._dirs, lambda: self.offline_log_dirs)
         self._started = True
         if self.cleaner is not None:
             for tp in self._future:
@@ -174,7 +175,7 @@ class LogManager:
 
     def _load(self, log_dir: LogDir) -> None:
         progress = LoadProgress(log_dir.path, self.env.clock)
-        self._register_load_metrics(log_dir.path, progress)
+        self._metrics.add_progress(progress, self.settings.recovery_threads_per_dir)
         try:
             logs = load_log_dir(log_dir, self.settings.recovery_threads_per_dir, self._open_found, progress)
         except (OSError, StorageError) as error:
@@ -203,7 +204,7 @@ class LogManager:
                     f"partition {tp} is in both {log.directory} and {other.directory}; remove one of them by hand"
                 )
             logs[tp] = log
-            self._register_log_metrics(log)
+            self._metrics.add_log(log)
 
     def shutdown(self) -> None:
         """Clean stop: every log is flushed and closed, checkpoints are written, and last the clean-shutdown markers.
@@ -304,7 +305,7 @@ class LogManager:
             closing += self._deletions.remove_dir(path)
             log_dir = self._live.pop(path, None)
         for log in closing:
-            self._remove_log_metrics(log)
+            self._metrics.remove_log(log)
             log.close_handles()
         if log_dir is not None:
             try:
@@ -387,7 +388,7 @@ class LogManager:
             (self._future if is_future else self._current)[tp] = log
             if not is_future:
                 self._preferred_dirs.pop(tp, None)
-            self._register_log_metrics(log)
+            self._metrics.add_log(log)
             logger.info("%s: created the log in %s", tp, log.directory)
             return log
         raise StorageError(f"no log directory can hold {tp}: {failure or 'all are offline'}")
@@ -448,7 +449,7 @@ class LogManager:
                 self.cleaner.manager.abort(tp)
                 if checkpoint:
                     self.cleaner.manager.update_position(log.parent_dir, tp, None)
-        self._remove_log_metrics(log)
+        self._metrics.remove_log(log)
         kind = DirectoryKind.STRAY if is_stray else DirectoryKind.DELETE
         log.rename_dir(renamed_dir_name(tp, kind))
         if is_stray:
@@ -482,17 +483,18 @@ class LogManager:
             future = self._future.get(tp)
             if future is None:
                 raise StorageError(f"{tp}: there is no future log")
+            self._metrics.remove_log(future)
             future.rename_dir(current_dir_name(tp))
             if source is not None:
                 future.update_high_watermark(source.high_watermark)
             del self._future[tp]
             self._current[tp] = future
             if source is not None:
-                self._remove_log_metrics(source)
+                self._metrics.remove_log(source)
                 source.rename_dir(renamed_dir_name(tp, DirectoryKind.DELETE))
                 source.close_handles()
                 self._deletions.add(source)
-            self._register_log_metrics(future)
+            self._metrics.add_log(future)
         if self.cleaner is not None:
             if source is not None:
                 self.cleaner.manager.move_position(tp, source.parent_dir, future.parent_dir)
@@ -596,57 +598,6 @@ class LogManager:
             log_dir = self._live.get(candidate)
             if log_dir is not None and candidate not in self._failed:
                 yield log_dir, self._logs_in(candidate)
-
-    # ---- metrics
-
-    def _register_metrics(self) -> None:
-        gauge = self._metrics.gauge
-        gauge("kafka.log", "LogManager", "OfflineLogDirectoryCount", lambda: len(self.offline_log_dirs))
-        for path in self._dirs:
-            gauge(
-                "kafka.log",
-                "LogManager",
-                "LogDirectoryOffline",
-                lambda path=path: float(not self.is_log_dir_online(path)),  # type: ignore[misc]
-                logDirectory=path,
-            )
-
-    def _register_load_metrics(self, path: str, progress: LoadProgress) -> None:
-        gauge = self._metrics.gauge
-        gauge("kafka.log", "LogManager", "remainingLogsToRecover", lambda: progress.logs_left, dir=path)
-        for thread in range(self.settings.recovery_threads_per_dir):
-            gauge(
-                "kafka.log",
-                "LogManager",
-                "remainingSegmentsToRecover",
-                lambda thread=thread: progress.segments_left.get(thread, 0),  # type: ignore[misc]
-                dir=path,
-                threadNum=str(thread),
-            )
-
-    def _register_log_metrics(self, log: PartitionLog) -> None:
-        for name, fn in _log_gauges(log).items():
-            self._metrics.gauge("kafka.log", "Log", name, fn, **_log_tags(log))
-
-    def _remove_log_metrics(self, log: PartitionLog) -> None:
-        for name in _log_gauges(log):
-            self._metrics.remove("kafka.log", "Log", name, **_log_tags(log))
-
-
-def _log_gauges(log: PartitionLog) -> dict[str, Callable[[], float]]:
-    return {
-        "NumLogSegments": lambda: log.number_of_segments,
-        "LogStartOffset": lambda: log.log_start_offset,
-        "LogEndOffset": lambda: log.log_end_offset,
-        "Size": lambda: log.size,
-    }
-
-
-def _log_tags(log: PartitionLog) -> dict[str, str]:
-    tags = {"topic": log.topic_partition.topic, "partition": str(log.topic_partition.partition)}
-    if log.is_future:
-        tags["is-future"] = "true"
-    return tags
 
 
 def _absolute(log_dirs: Iterable[str]) -> list[str]:

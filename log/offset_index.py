@@ -82,7 +82,10 @@ class OffsetIndex(IndexFile):
         last = self._last
         if last is None:
             with self._lock:
-                last = self._entry(self.entries - 1) if self.entries else OffsetPosition(self.base_offset, 0)
+                last = OffsetPosition(self.base_offset, 0)
+                if self.entries:
+                    relative, position = _ENTRY.unpack(self._peek(self.entries - 1))
+                    last = OffsetPosition(self.base_offset + relative, position)
                 self._last = last
         return last
 

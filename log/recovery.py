@@ -28,19 +28,23 @@ def recover_segment(
     """Check every batch, cut the log behind the last good one, and rebuild the three indexes. Returns the bytes cut.
 
     `producers` must stand at the segment's base offset and ends at its end. A batch is good if it is whole, its
-    checksum is right and it is not a kind that no reader understands. Raises `LogError` if offsets do not increase,
-    `SegmentOffsetOverflowError`, `OSError`.
+    checksum is right and its offsets follow the one before. (Kafka empties the whole segment if offsets do not
+    increase; here what stands before the fault is kept.) Raises `SegmentOffsetOverflowError`, `OSError`.
     """
     segment.prepare_recovery()
     interval = segment.config.index_interval_bytes
     valid = indexed = 0
     new_epochs = False
+    previous = segment.base_offset - 1
     largest = TimestampOffset(-1, segment.base_offset)
     try:
         for position, data in segment.records.batches():
             batch = parse_batch(data)
             batch.ensure_valid()
             last_offset = batch.last_offset
+            if last_offset <= previous or (batch.magic >= 2 and batch.base_offset <= previous):
+                raise CorruptRecordError(f"offsets {batch.base_offset}..{last_offset} do not follow offset {previous}")
+            previous = last_offset
             if not segment.can_convert(last_offset):
                 raise SegmentOffsetOverflowError(segment.base_offset, last_offset)
             if batch.max_timestamp > largest.timestamp:

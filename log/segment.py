@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 
 from log.config import LogConfig
-from log.errors import LogError
+from log.errors import CorruptIndexError, LogError
 from log.file_range import LogFileRange, OpenFileBound
 from log.file_records import BatchPosition, FileRecords
 from log.files import unlink_if_exists
@@ -297,10 +297,20 @@ class LogSegment:
         self.offset_index.seal()
         self.time_index.seal()
 
-    def check_indexes(self) -> None:
-        """Raise `CorruptIndexError` if an index can't belong to this log. Costs the same for every size."""
+    def check_indexes(self, end_offset: int | None = None) -> None:
+        """Raise `CorruptIndexError` if an index can't belong to this log, which ends below `end_offset`.
+
+        Only lengths and first and last entries are looked at, so it costs the same for every size.
+        """
         self.offset_index.check(self.records.size)
         self.time_index.check()
+        last = max(self.offset_index.last_entry().offset, self.time_index.last_entry().offset)
+        if end_offset is not None and self.records.size and last >= end_offset:
+            raise CorruptIndexError(
+                f"an index of segment {self.base_offset} has offset {last}, beyond {end_offset - 1}"
+            )
+        if not self.time_index.entries and self.load_first_batch_timestamp() >= 0:
+            raise CorruptIndexError(f"{self.time_index.path} is empty, but the log has timestamps")
 
     def become_active(self) -> None:
         """Appends will come: preallocate the indexes, keep the file open."""

@@ -80,7 +80,9 @@ class TimeIndex(IndexFile):
         last = self._last
         if last is None:
             with self._lock:
-                last = self._entry(self.entries - 1) if self.entries else TimestampOffset(-1, self.base_offset)
+                last = TimestampOffset(-1, self.base_offset)
+                if self.entries:
+                    last = self._peek_entry(self.entries - 1)
                 self._last = last
         return last
 
@@ -106,7 +108,7 @@ class TimeIndex(IndexFile):
             self._check()
             if not self.entries:
                 return
-            first, last = self._entry(0), self.last_entry()
+            first, last = self._peek_entry(0), self.last_entry()
             if last.timestamp < first.timestamp or last.offset < first.offset or last.offset < self.base_offset:
                 raise CorruptIndexError(
                     f"last entry of {self.path} is timestamp {last.timestamp} at offset {last.offset}; the first is "
@@ -118,6 +120,10 @@ class TimeIndex(IndexFile):
     def _truncate_to_entries(self, entries: int) -> None:
         super()._truncate_to_entries(entries)
         self._last = None
+
+    def _peek_entry(self, slot: int) -> TimestampOffset:
+        timestamp, relative = _ENTRY.unpack(self._peek(slot))
+        return TimestampOffset(timestamp, self.base_offset + relative)
 
     def _entry(self, slot: int) -> TimestampOffset:
         timestamp, relative = _ENTRY.unpack_from(self._view(), slot * 12)
