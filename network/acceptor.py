@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 _POLL_S = 0.5
 _PAUSE_S = 0.1
+_OFFER_MS = 100
 _ACCEPT_BATCH = 32
 _DELAYED_CLOSE_BOUND = 1000
 _UNSET = -1
@@ -86,7 +87,7 @@ class Acceptor:
         self._send_buffer_bytes = send_buffer_bytes
         self._blocked_meter = blocked_meter
         self._on_over_limit = on_over_limit
-        self._next = 0
+        self._next = -1
         self._stopping = False
         self._wake_up = WakeUp()
         self._delayed: list[tuple[int, int, socket.socket]] = []  # (close at ms, tie-break, socket)
@@ -179,22 +180,25 @@ class Acceptor:
             self._quotas.release(name, address)
 
     def _assign(self, sock: socket.socket, address: str) -> bool:
-        processors = self.processors
-        count = len(processors)
-        for _ in range(count):
-            processor = processors[self._next % count]
-            self._next = (self._next + 1) % count
-            if processor.offer(sock, address):
+        for _ in range(len(self.processors)):
+            if self._next_processor().offer(sock, address):
                 break
         else:
             began = self._clock.monotonic_ns()
-            while not processor.offer(sock, address, wait_ms=100):
+            while not self._last_processor().offer(sock, address, wait_ms=_OFFER_MS):
                 if self._stopping:
                     return False
             self._blocked_meter.mark(self._clock.monotonic_ns() - began)
         if self._quotas.over_limit():
             self._on_over_limit()
         return True
+
+    def _next_processor(self) -> Processor:
+        self._next = (self._next + 1) % len(self.processors)
+        return self.processors[self._next]
+
+    def _last_processor(self) -> Processor:
+        return self.processors[self._next % len(self.processors)]  # their number may have changed
 
     def _close_later(self, sock: socket.socket, delay_ms: int) -> None:
         if len(self._delayed) >= _DELAYED_CLOSE_BOUND:

@@ -40,6 +40,10 @@ class MemoryPool:
         with self._lock:
             self._subscribers.append(on_available)
 
+    def unsubscribe(self, on_available: Callable[[], None]) -> None:
+        with self._lock:
+            self._subscribers.remove(on_available)
+
     def try_allocate(self, size: int) -> bool:
         """Take `size` bytes, or return False and remember that somebody waits."""
         with self._lock:

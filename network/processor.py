@@ -94,6 +94,7 @@ class Processor:
         self._stopping = False
         self._drained = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._memory_pool = memory_pool
         if memory_pool is not None:
             memory_pool.subscribe(self._wake)
 
@@ -134,6 +135,9 @@ class Processor:
         if self._thread.is_alive():
             self._thread.join(_JOIN_S)
         self._writer.stop()
+        if self._memory_pool is not None:
+            self._memory_pool.unsubscribe(self._wake)
+            self._memory_pool = None
 
     @property
     def response_queue_size(self) -> int:

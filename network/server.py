@@ -31,6 +31,10 @@ DATA_PLANE = "data-plane"
 CONTROL_PLANE = "control-plane"
 _DRAIN_S = 1.0
 _COLD_READ_THREADS = 2
+_PROCESSOR_GAUGES = (
+    ("Processor", "IdlePercent", "networkProcessor"),
+    ("RequestChannel", "ResponseQueueSize", "processor"),
+)
 
 
 @dataclass(slots=True)
@@ -141,6 +145,18 @@ class SocketServer:
             for acceptor in plane.acceptors:
                 acceptor.start()
 
+    def resize_network_threads(self, count: int, listener: str | None = None) -> None:
+        """Change the number of processors of a data-plane listener, or of all that have no number of their own.
+
+        Removed ones are the last; their connections are closed. Raises ValueError for less than one.
+        """
+        if count < 1:
+            raise ValueError("a listener needs a network thread")
+        for acceptor in self._data.acceptors:
+            own = acceptor.listener.num_network_threads is not None
+            if acceptor.listener.name == listener or (listener is None and not own):
+                self._resize(acceptor, count)
+
     def stop_accepting(self) -> None:
         """Accept no more connections and read no more requests; what has been read is still answered."""
         if self._stopped_accepting:
@@ -167,6 +183,7 @@ class SocketServer:
             for processor in plane.processors:
                 processor.wait_drained(max(0, deadline_ms - self._clock.monotonic_ms()) / 1000)
         for plane in self._planes():
+            plane.channel.close(0)  # lets go of a processor that waits for room
             dropped = plane.channel.clear()
             if dropped:
                 logger.warning("%d requests were still waiting for a handler at shutdown", dropped)
@@ -176,6 +193,20 @@ class SocketServer:
                 logger.warning("a %s handler is still busy", plane.name)
         self._cold_reads.shutdown()
         self._close_sockets()
+
+    def _resize(self, acceptor: Acceptor, count: int) -> None:
+        processors = acceptor.processors
+        while len(processors) < count:
+            processor = self._make_processor(self._data, acceptor.listener)
+            self._data.processors.append(processor)
+            processor.start()
+            processors.append(processor)
+        while len(processors) > count:
+            processor = processors.pop()
+            self._data.processors.remove(processor)
+            processor.shutdown()
+            for type_, name, tag in _PROCESSOR_GAUGES:
+                self._metrics.remove(GROUP, type_, name, **{tag: str(processor.id)})
 
     # -- parts ---------------------------------------------------------------------------------------------------
 
@@ -246,11 +277,9 @@ class SocketServer:
             max_request_bytes=config.socket_request_max_bytes,
             max_idle_ms=config.connections_max_idle_ms,
         )
-        gauge = self._metrics.gauge
-        gauge(GROUP, "Processor", "IdlePercent", processor.idle_ratio, networkProcessor=str(number))
-        gauge(
-            GROUP, "RequestChannel", "ResponseQueueSize", lambda: processor.response_queue_size, processor=str(number)
-        )
+        readers = (processor.idle_ratio, lambda: processor.response_queue_size)
+        for (type_, gauge, tag), reader in zip(_PROCESSOR_GAUGES, readers, strict=True):
+            self._metrics.gauge(GROUP, type_, gauge, reader, **{tag: str(number)})
         return processor
 
     def _close_excess(self) -> None:

@@ -214,3 +214,44 @@ def test_the_pool_can_be_resized_while_it_works(servers: Servers, broker: EchoBr
         wait_until(lambda size=size: handlers() == size, f"{size} handlers")  # type: ignore[misc]
         client.send(produce_frame(size))
         assert client.correlation_id() == size
+
+
+def test_network_threads_can_be_added_and_removed(servers: Servers, broker: EchoBroker) -> None:
+    server = servers.start(
+        broker, num_network_threads=2, queued_max_request_bytes=10**6, socket_request_max_bytes=10**6
+    )
+
+    def processors() -> list[str]:
+        return sorted(thread.name[-1] for thread in threading.enumerate() if "network-thread" in thread.name)
+
+    first = [servers.connect(server) for _ in range(2)]
+    for number, client in enumerate(first):
+        client.send(produce_frame(number))
+        assert client.correlation_id() == number
+    server.resize_network_threads(4)
+    assert processors() == ["0", "1", "2", "3"]
+    server.resize_network_threads(1)
+    assert processors() == ["0"]
+    wait_until(lambda: server.connection_count() == 1, "the connection of the removed processor is closed")
+    for number in range(5):
+        client = servers.connect(server)
+        client.send(produce_frame(number))
+        assert client.correlation_id() == number
+    with pytest.raises(ValueError, match="needs a network thread"):
+        server.resize_network_threads(0)
+
+
+def test_shutdown_while_the_channel_is_full(servers: Servers, broker: EchoBroker) -> None:
+    go_on = threading.Event()
+    broker.hook = lambda request: not go_on.wait(10)
+    server = servers.start(broker, queued_max_requests=1, num_io_threads=1)
+    clients = [servers.connect(server) for _ in range(5)]
+    for number, client in enumerate(clients):
+        client.send(produce_frame(number))
+    wait_until(lambda: len(server.request_channel) == 1, "the channel is full")
+    stopping = threading.Thread(target=server.shutdown)
+    stopping.start()
+    assert all(client.is_closed() for client in clients)
+    go_on.set()
+    stopping.join(10)
+    assert not stopping.is_alive()
