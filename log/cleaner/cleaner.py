@@ -172,44 +172,27 @@ class Cleaner:
             raise
 
     def _clean_segment(self, log: PartitionLog, source: LogSegment, target: LogSegment, rules: RetentionRules) -> None:
-        writer = _Writer(target, log.config.index_interval_bytes, self._throttle, rules.stats)
         for batch in self._batches(log, source):
-            rules.stats.bytes_read += batch.size_in_bytes
+            stats = rules.stats
+            stats.bytes_read += batch.size_in_bytes
             kept = rules.clean(batch)
             if kept is not None:
-                writer.add(kept)
-        writer.flush()
+                _write(target, batch, kept)
+                stats.bytes_written += len(kept)
+                self._throttle(len(kept))
 
 
-class _Writer:
-    """Collects batches for one append, so that the index of the new segment is as sparse as any."""
-
-    def __init__(self, target: LogSegment, size: int, throttle: Callable[[int], None], stats: CleanerStats) -> None:
-        self._target = target
-        self._size = size
-        self._throttle = throttle
-        self._stats = stats
-        self._pending = bytearray()
-
-    def add(self, data: Buffer) -> None:
-        self._pending += data
-        if len(self._pending) > self._size:
-            self.flush()
-
-    def flush(self) -> None:
-        pending = self._pending
-        if not pending:
-            return
-        self._pending = bytearray()
-        batches = list(iter_entries(pending))
-        largest = max(batches, key=lambda batch: batch.max_timestamp)
-        first, last = batches[0], batches[-1]
-        first_offset = first.base_offset if isinstance(first, RecordBatch) else first.last_offset
-        if last.last_offset - self._target.base_offset > MAX_RELATIVE_OFFSET:
-            raise SegmentOffsetOverflowError(self._target.base_offset, last.last_offset)
-        self._target.append(first_offset, last.last_offset, largest.max_timestamp, largest.last_offset, pending)
-        self._stats.bytes_written += len(pending)
-        self._throttle(len(pending))
+def _write(target: LogSegment, batch: RecordBatch | LegacyBatch, data: Buffer) -> None:
+    """Appends what is left of one batch. One at a time, so that every index entry names the batch it points to."""
+    last = batch.last_offset
+    first = batch.base_offset if isinstance(batch, RecordBatch) else last
+    if isinstance(data, bytes):
+        # The batch was written again; it may have another timestamp, and an old wrapper another last offset.
+        (batch,) = iter_entries(data)
+        last = batch.last_offset
+    if last - target.base_offset > MAX_RELATIVE_OFFSET:
+        raise SegmentOffsetOverflowError(target.base_offset, last)
+    target.append(first, last, batch.max_timestamp, last, data)
 
 
 def _new_cleaned_segment(local: LocalLog, base_offset: int) -> LogSegment:
