@@ -25,7 +25,7 @@ from controller.zk.session import Session, SessionHandler, ZkError
 UNFENCED = -1
 
 # A group of fenced writes travels as one multi; both bounds keep it far below jute.maxbuffer of a default server.
-_MAX_GROUP_OPS = 64
+_MAX_GROUP_OPS = 200
 _MAX_GROUP_BYTES = 256 * 1024
 
 

@@ -8,7 +8,7 @@ import uuid
 
 from controller.zk import paths
 from controller.zk.access import ZnodeAccess, expect
-from controller.zk.ops import Code, Create, Delete, Multi, SetData
+from controller.zk.ops import Code, Create, Delete, Exists, Multi, SetData
 from controller.zk.payloads import (
     BrokerInfo,
     PayloadError,
@@ -30,8 +30,10 @@ class BrokerZnodes(ZnodeAccess):
 
     def create_startup_paths(self) -> None:
         """Make sure of the persistent znodes that a broker needs, in Kafka's order."""
-        for path in paths.PERSISTENT_AT_STARTUP:
-            self.create_recursive(path, None, fail_if_exists=False)
+        wanted = paths.PERSISTENT_AT_STARTUP
+        for path, found in zip(wanted, self.session.submit([Exists(path) for path in wanted]), strict=True):
+            if not found.ok:
+                self.create_recursive(path, None, fail_if_exists=False)
 
     def register_broker(self, broker: BrokerInfo, json_version: int, timestamp_ms: int) -> int:
         """Create `/brokers/ids/N`; returns the broker epoch (czxid).

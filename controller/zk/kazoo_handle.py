@@ -20,6 +20,7 @@ from kazoo.protocol.states import EventType, KazooState, KeeperState, WatchedEve
 
 from controller.zk.acl import acl_for
 from controller.zk.handlers import Change, HandlerTable
+from controller.zk.multi_read import MultiRead
 from controller.zk.ops import (
     Check,
     Code,
@@ -28,6 +29,7 @@ from controller.zk.ops import (
     Exists,
     GetChildren,
     GetData,
+    GetMany,
     Multi,
     Request,
     Response,
@@ -88,6 +90,8 @@ class KazooHandle:
         self.lost = False
         self.auth_failed = False
         self.session_id = 0
+        # Whether the servers know multiRead (3.6 and newer); found out by the first one.
+        self.reads_many = True
         # path -> (czxid, mzxid) or None if it did not exist; path -> pzxid. Written by readers, read on reconnect.
         self._seen_data: dict[str, tuple[int, int] | None] = {}
         self._seen_children: dict[str, int] = {}
@@ -152,6 +156,11 @@ class KazooHandle:
                 transaction = client.transaction()
                 transaction.operations.extend(self._wire_op(op) for op in ops)
                 return transaction.commit_async()
+            case GetMany(paths):
+                pending = self._threads.async_result()
+                # kazoo's own entry for requests: every request of its public methods goes through it.
+                client._call(MultiRead(tuple(self._full(path) for path in paths)), pending)
+                return pending
 
     def await_response(self, request: Request, pending: Any) -> Response:
         """Wait for the answer. A request whose fate is unknown is answered with `CONNECTION_LOSS`."""
@@ -168,6 +177,12 @@ class KazooHandle:
             return Response(Code.CONNECTION_LOSS)
         except kazoo_errors.ZookeeperError as error:
             return Response(_code_of(error))
+
+    def create_absolute(self, path: str) -> Code:
+        """Create a persistent znode with null data outside of the chroot, and wait."""
+        request = Create(path)
+        pending = self._client.create_async(path, None, acl_for(path, self._secure_acls))
+        return self.await_response(request, pending).code
 
     def _response(self, request: Request, value: Any) -> Response:
         match request:
@@ -191,6 +206,8 @@ class KazooHandle:
                 return Response(Code.OK)
             case SetData():
                 return Response(Code.OK, stat=_stat(value))
+            case GetMany():
+                return Response(Code.OK, results=tuple(_read_result(item) for item in value))
             case Multi():
                 results = tuple(self._multi_result(item) for item in value)
                 code = next((item.code for item in results if not item.ok), Code.OK)
@@ -306,6 +323,13 @@ class KazooHandle:
 
 def _stat(stat: ZnodeStat) -> Stat:
     return Stat(stat.czxid, stat.mzxid, stat.ctime, stat.version, stat.ephemeralOwner, stat.cversion, stat.pzxid)
+
+
+def _read_result(item: Any) -> Response:
+    if isinstance(item, int):
+        return Response(_CODES.get(item, Code.OTHER))
+    data, stat = item
+    return Response(Code.OK, data=data, stat=_stat(stat))
 
 
 def _code_of(error: Exception) -> Code:

@@ -17,6 +17,7 @@ class Code(IntEnum):
     OK = 0
     RUNTIME_INCONSISTENCY = -2
     CONNECTION_LOSS = -4
+    UNIMPLEMENTED = -6
     NO_NODE = -101
     NO_AUTH = -102
     BAD_VERSION = -103
@@ -108,7 +109,17 @@ class Multi:
     ops: tuple[WriteOp, ...]
 
 
-Request = Create | Delete | SetData | GetData | Exists | GetChildren | Multi
+@dataclass(frozen=True, slots=True)
+class GetMany:
+    """Read many znodes at once, without watches; `results` of the answer are those of each path.
+
+    Sessions make these themselves out of neighbouring `GetData` requests that nobody watches.
+    """
+
+    paths: tuple[str, ...]
+
+
+Request = Create | Delete | SetData | GetData | GetMany | Exists | GetChildren | Multi
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,10 @@ from controller.zk.ops import (
     Exists,
     GetChildren,
     GetData,
+    GetMany,
     Multi,
+    Request,
+    Response,
     SetData,
 )
 from controller.zk.session import ChildHandler, ConnectTimeoutError, DataHandler, SessionExpiredError, SessionHandler
@@ -104,6 +107,43 @@ def test_pipelined_batch_keeps_order_with_few_permits(make_client: MakeClient) -
     assert [item.data for item in zk.session.submit([GetData(f"/many/{number}") for number in range(200)])] == [
         str(number).encode() for number in range(200)
     ]
+
+
+def test_reads_without_watch_travel_together(zk: ZkClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    zk.create_recursive("/r")
+    zk.session.submit([Create(f"/r/{number}", None if number == 7 else str(number).encode()) for number in range(300)])
+    zk.session.register_data_handler(DataHandler("/r/150"))
+    handle = zk.session._handle  # type: ignore[attr-defined]
+    issued: list[Request] = []
+    issue = handle.issue
+
+    def record(request: Request) -> object:
+        issued.append(request)
+        return issue(request)
+
+    monkeypatch.setattr(handle, "issue", record)
+    paths = [f"/r/{number}" for number in range(301)]
+    answers = zk.session.submit([GetData(path) for path in paths])
+    assert [type(item) for item in issued] == [GetMany, GetMany, GetData, GetMany, GetMany]
+    assert [item.data for item in answers[:3]] == [b"0", b"1", b"2"]
+    assert answers[7].data is None
+    assert answers[7].ok
+    assert answers[299].stat is not None
+    assert answers[299].stat.version == 0
+    assert answers[300].code is Code.NO_NODE
+
+    # A server before 3.6 does not know multiRead: everything is read one by one from then on.
+    await_response = handle.await_response
+
+    def refuse(request: Request, pending: object) -> Response:
+        response: Response = await_response(request, pending)
+        return Response(Code.UNIMPLEMENTED) if isinstance(request, GetMany) else response
+
+    monkeypatch.setattr(handle, "await_response", refuse)
+    assert zk.session.submit([GetData(path) for path in paths]) == answers
+    issued.clear()
+    assert zk.session.submit([GetData(path) for path in paths]) == answers
+    assert {type(item) for item in issued} == {GetData}
 
 
 def test_concurrent_submitters_share_the_permits(make_client: MakeClient) -> None:
