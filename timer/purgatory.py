@@ -196,6 +196,21 @@ class Purgatory(Generic[T]):
             self._timer.wakeup()
         return False
 
+    def restart(self, operation: T, timeout_ms: int) -> bool:
+        """Give a watched operation a new timeout from now, in O(1); False if it is completed.
+
+        The caller must hold whatever keeps others from completing it at the same time, or accept that one may.
+        """
+        if operation.is_completed:
+            return False
+        operation.delay_ms = timeout_ms
+        if self._timer_enabled:
+            self._timer.add(operation)
+            if operation.is_completed:
+                operation.cancel()
+                return False
+        return True
+
     def check_and_complete(self, key: Hashable) -> int:
         """An event on `key`: try every operation watched by it; returns how many this call completed."""
         shard = self._shards[hash(key) % _SHARDS]

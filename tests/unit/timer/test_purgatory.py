@@ -119,3 +119,20 @@ def test_cancel_for_key_completes_nothing(purgatory: Purgatory[Waiting], clock: 
 def test_keys_must_not_be_empty(purgatory: Purgatory[Waiting]) -> None:
     with pytest.raises(ValueError, match="key"):
         purgatory.try_complete_else_watch(Waiting(1), [])
+
+
+def test_restart_puts_the_timeout_off(purgatory: Purgatory[Waiting], clock: ManualClock) -> None:
+    operation = Waiting(100)
+    purgatory.try_complete_else_watch(operation, ["a"])
+    for _ in range(5):
+        clock.advance(60)
+        purgatory.step()
+        assert purgatory.restart(operation, 100)
+    assert operation.events == []
+    assert (purgatory.watched, purgatory.num_delayed) == (1, 1)
+    clock.advance(100)
+    while purgatory.step():
+        pass
+    assert operation.events == ["complete", "expire"]
+    assert not purgatory.restart(operation, 100)
+    assert purgatory.num_delayed == 0

@@ -1,0 +1,262 @@
+"""A classic group: its members, its generation and its state. All access is under `lock`."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from broker.groups.member import JoinCallback, JoinMember, JoinResult, Member, Protocols, SyncCallback, SyncResult
+from broker.groups.offsets import GroupOffsets
+from broker.groups.states import VALID_PREVIOUS, GroupState, IllegalTransitionError
+from network.protocol.errors import ErrorCode, ProtocolError
+from network.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+from timer.clock import Clock
+
+CONSUMER_PROTOCOL_TYPE = "consumer"
+
+
+class Group:
+    """State of one group.
+
+    `pending_members` are ids that were handed out and have not joined yet; `pending_sync` are members of this
+    generation whose SyncGroup has not come. `subscribed_topics` is None while unknown. `current_state_timestamp` is
+    wall time in ms, None when it is not known (loaded from an old record).
+    """
+
+    def __init__(self, group_id: str, clock: Clock, state: GroupState = GroupState.EMPTY) -> None:
+        self.group_id = group_id
+        self.lock = threading.RLock()
+        self._clock = clock
+        self.state = state
+        self.current_state_timestamp: int | None = clock.wall_ms()
+        self.generation_id = 0
+        self.protocol_type: str | None = None
+        self.protocol_name: str | None = None
+        self.leader_id: str | None = None
+        self.new_member_added = False
+        self.subscribed_topics: set[str] | None = None
+        self.members: dict[str, Member] = {}
+        self.static_members: dict[str, str] = {}
+        self.pending_members: set[str] = set()
+        self.pending_sync: set[str] = set()
+        self.offsets = GroupOffsets(group_id)
+        self._supported: Counter[str] = Counter()
+        self._awaiting_join = 0
+
+    # --- state ---
+
+    def transition_to(self, state: GroupState) -> None:
+        """Raises IllegalTransitionError when the table does not allow it, and changes nothing."""
+        if self.state not in VALID_PREVIOUS[state]:
+            raise IllegalTransitionError(f"group {self.group_id}: {self.state.value} to {state.value}")
+        self.state = state
+        self.current_state_timestamp = self._clock.wall_ms()
+
+    def is_in(self, *states: GroupState) -> bool:
+        return self.state in states
+
+    @property
+    def can_rebalance(self) -> bool:
+        return self.state in VALID_PREVIOUS[GroupState.PREPARING_REBALANCE]
+
+    # --- members ---
+
+    def add(self, member: Member, callback: JoinCallback | None = None) -> None:
+        """Take a member in. The first of an empty group fixes the protocol type and leads."""
+        if not self.members:
+            self.protocol_type = member.protocol_type
+        if member.group_instance_id is not None:
+            if member.group_instance_id in self.static_members:
+                raise AssertionError(f"instance {member.group_instance_id} is in group {self.group_id} already")
+            self.static_members[member.group_instance_id] = member.member_id
+        if self.leader_id is None:
+            self.leader_id = member.member_id
+        self.members[member.member_id] = member
+        self._supported.update(name for name, _ in member.protocols)
+        self._set_join_callback(member, callback)
+        self.pending_members.discard(member.member_id)
+
+    def remove(self, member_id: str) -> Member | None:
+        """Take a member out; another becomes leader if it led."""
+        member = self.members.pop(member_id, None)
+        if member is not None:
+            self._forget_protocols(member)
+            if member.group_instance_id is not None:
+                self.static_members.pop(member.group_instance_id, None)
+            if member.is_awaiting_join:
+                self._awaiting_join -= 1
+        if self.leader_id == member_id:
+            self.leader_id = next(iter(self.members), None)
+        self.pending_members.discard(member_id)
+        self.pending_sync.discard(member_id)
+        return member
+
+    def update_member(
+        self,
+        member: Member,
+        protocols: Protocols,
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+        callback: JoinCallback | None,
+    ) -> None:
+        self._forget_protocols(member)
+        member.protocols = protocols
+        self._supported.update(name for name, _ in protocols)
+        member.rebalance_timeout_ms = rebalance_timeout_ms
+        member.session_timeout_ms = session_timeout_ms
+        self._set_join_callback(member, callback)
+
+    def replace_static_member(self, instance_id: str, old_id: str, new_id: str) -> Member:
+        """Give a static member a new id; whoever waits under the old one is answered FENCED_INSTANCE_ID."""
+        member = self.members.pop(old_id)
+        self.answer_join(member, JoinResult(ErrorCode.FENCED_INSTANCE_ID, old_id))
+        self.answer_sync(member, SyncResult(ErrorCode.FENCED_INSTANCE_ID))
+        member.member_id = new_id
+        self.members[new_id] = member
+        if self.leader_id == old_id:
+            self.leader_id = new_id
+        self.static_members[instance_id] = new_id
+        if old_id in self.pending_sync:
+            self.pending_sync.discard(old_id)
+            self.pending_sync.add(new_id)
+        return member
+
+    def answer_join(self, member: Member, result: JoinResult) -> bool:
+        """Answer a waiting JoinGroup; False if the member does not wait for one."""
+        callback = member.join_callback
+        if callback is None:
+            return False
+        self._set_join_callback(member, None)
+        callback(result)
+        return True
+
+    def answer_sync(self, member: Member, result: SyncResult) -> bool:
+        """Answer a waiting SyncGroup; False if the member does not wait for one."""
+        callback: SyncCallback | None = member.sync_callback
+        if callback is None:
+            return False
+        member.sync_callback = None
+        callback(result)
+        return True
+
+    def _set_join_callback(self, member: Member, callback: JoinCallback | None) -> None:
+        self._awaiting_join += (callback is not None) - (member.join_callback is not None)
+        member.join_callback = callback
+
+    def _forget_protocols(self, member: Member) -> None:
+        for name, _ in member.protocols:
+            self._supported[name] -= 1
+            if not self._supported[name]:
+                del self._supported[name]
+
+    # --- what is known of the whole ---
+
+    def is_leader(self, member_id: str) -> bool:
+        return self.leader_id == member_id
+
+    @property
+    def size(self) -> int:
+        return len(self.members)
+
+    @property
+    def awaiting_join(self) -> int:
+        """Members whose JoinGroup waits for its answer."""
+        return self._awaiting_join
+
+    @property
+    def has_all_members_joined(self) -> bool:
+        return self._awaiting_join == len(self.members) and not self.pending_members
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The largest of the members' rebalance timeouts; 0 without members."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    def not_yet_rejoined(self) -> list[Member]:
+        return [member for member in self.members.values() if not member.is_awaiting_join]
+
+    def elect_joined_leader(self) -> bool:
+        """Let a member that has joined lead; False if there is none."""
+        leader = self.members.get(self.leader_id) if self.leader_id is not None else None
+        if leader is not None and leader.is_awaiting_join:
+            return True
+        for member in self.members.values():
+            if member.is_awaiting_join:
+                self.leader_id = member.member_id
+                return True
+        return False
+
+    def supports_protocols(self, protocol_type: str, names: Iterable[str]) -> bool:
+        """Whether somebody with these protocols may join."""
+        names = list(names)
+        if self.state is GroupState.EMPTY:
+            return bool(protocol_type) and bool(names)
+        return self.protocol_type == protocol_type and any(self._supported[name] == len(self.members) for name in names)
+
+    def select_protocol(self) -> str:
+        """The vote: each member names its first choice among those all support. Raises ValueError without members."""
+        if not self.members:
+            raise ValueError(f"group {self.group_id} has no members to vote")
+        count = len(self.members)
+        candidates = {name for name, supporters in self._supported.items() if supporters == count}
+        votes = Counter(member.vote(candidates) for member in self.members.values())
+        return votes.most_common(1)[0][0]
+
+    def next_generation(self) -> None:
+        """End the join phase: a new generation, completing with members or empty without."""
+        self.generation_id += 1
+        if self.members:
+            self.protocol_name = self.select_protocol()
+            self.subscribed_topics = self.compute_subscribed_topics()
+            self.transition_to(GroupState.COMPLETING_REBALANCE)
+        else:
+            self.protocol_name = None
+            self.subscribed_topics = self.compute_subscribed_topics()
+            self.transition_to(GroupState.EMPTY)
+        self.pending_sync.clear()
+
+    def join_members(self) -> tuple[JoinMember, ...]:
+        """All members with their metadata for the elected protocol."""
+        protocol = self.protocol_name
+        assert protocol is not None
+        return tuple(
+            JoinMember(member.member_id, member.group_instance_id, member.metadata(protocol))
+            for member in self.members.values()
+        )
+
+    def compute_subscribed_topics(self) -> set[str] | None:
+        """Topics that the members of a consumer group subscribe to; None when that cannot be known."""
+        if self.protocol_type != CONSUMER_PROTOCOL_TYPE:
+            return None
+        if not self.members:
+            return set()
+        if self.protocol_name is None:
+            return None
+        topics: set[str] = set()
+        try:
+            for member in self.members.values():
+                topics.update(subscription_topics(member.metadata(self.protocol_name)))
+        except (ProtocolError, KeyError, ValueError, IndexError):
+            return None
+        return topics
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """An unknown subscription counts as one to every topic."""
+        return self.subscribed_topics is None or topic in self.subscribed_topics
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(list(self.members.values()))
+
+    def __repr__(self) -> str:
+        return f"Group({self.group_id!r}, {self.state.value}, generation={self.generation_id}, members={self.size})"
+
+
+def subscription_topics(metadata: bytes) -> list[str]:
+    """Topics in the metadata of a consumer protocol: the fields of version 0 stand first in every version."""
+    if len(metadata) < 2:
+        raise ProtocolError("a subscription needs a version")
+    if int.from_bytes(metadata[:2], "big", signed=True) < 0:
+        raise ProtocolError("a subscription has a negative version")
+    subscription, _ = ConsumerProtocolSubscription.decode_from(metadata, 2, 0)
+    return list(subscription.topics)

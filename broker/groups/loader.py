@@ -1,0 +1,125 @@
+"""Groups and offsets from the log of a `__consumer_offsets` partition.
+
+One pass keeps the last value of each key, undecoded; what a transaction wrote stands aside per producer until its
+marker. Only what is left at the end is decoded, so a long log of commits of few keys costs little.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from broker.groups import records
+from broker.groups.group import Group
+from broker.groups.offsets import CommittedOffset
+from log.batch import RecordBatch
+from log.old_formats import LegacyBatch
+from log.record import ControlType, control_type_of, iter_records
+from log.topic_partition import TopicPartition
+from network.protocol.errors import ProtocolError
+from timer.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+Batch = RecordBatch | LegacyBatch
+_GROUP_KEY = b"\x00\x02"
+_OFFSET_KEYS = (b"\x00\x00", b"\x00\x01")
+
+
+@dataclass(slots=True)
+class LoadedGroups:
+    """What a partition holds: all its groups, and how many records were read."""
+
+    groups: dict[str, Group] = field(default_factory=dict)
+    records: int = 0
+
+
+# Key and last value: batch offset and undecoded value (None: removed).
+_Values = dict[bytes, tuple[int, bytes | None]]
+
+
+class _Pass:
+    def __init__(self) -> None:
+        self.offsets: _Values = {}
+        self.groups: dict[bytes, bytes | None] = {}
+        self.open: dict[int, _Values] = {}
+        self.records = 0
+        self._unknown: set[int] = set()
+
+    def take(self, batch: Batch) -> None:
+        if isinstance(batch, RecordBatch):
+            if batch.is_control:
+                self._end_transaction(batch)
+                return
+            offsets = self.open.setdefault(batch.producer_id, {}) if batch.is_transactional else self.offsets
+        else:
+            offsets = self.offsets
+        base_offset = batch.base_offset
+        for record in iter_records(batch):
+            key = record.key
+            if key is None:
+                raise ProtocolError(f"the record at offset {record.offset} has no key")
+            self.records += 1
+            prefix = key[:2]
+            if prefix in _OFFSET_KEYS:
+                offsets[b"\x00\x01" + key[2:]] = (base_offset, record.value)
+            elif prefix == _GROUP_KEY:
+                self.groups[key] = record.value
+            else:
+                self._skip(key)
+
+    def _end_transaction(self, batch: RecordBatch) -> None:
+        for record in iter_records(batch):
+            written = self.open.pop(batch.producer_id, {})
+            if control_type_of(record.key) is ControlType.COMMIT:
+                for key, (offset, value) in written.items():
+                    current = self.offsets.get(key)
+                    if current is None or current[0] < offset:
+                        self.offsets[key] = (offset, value)
+
+    def _skip(self, key: bytes) -> None:
+        version = records.key_version(key)
+        if version < 0:
+            raise ProtocolError(f"a key has version {version}")
+        if version not in self._unknown:
+            self._unknown.add(version)
+            logger.warning("records with keys of version %d are skipped: they are of another group protocol", version)
+
+
+def load(batches: Iterable[Batch], clock: Clock) -> LoadedGroups:
+    """The groups at the end of `batches`.
+
+    Groups with members are Stable, others Empty; offsets without a group make an Empty group of generation 0.
+    Offsets of transactions without a marker stay pending. Raises ProtocolError for records that break the format,
+    and whatever reading the batches raises.
+    """
+    found = _Pass()
+    for batch in batches:
+        found.take(batch)
+    result = LoadedGroups(records=found.records)
+    for key, value in found.groups.items():
+        if value is not None:
+            group_id = records.decode_group_key(key)
+            result.groups[group_id] = records.decode_group_value(group_id, value, clock)
+
+    def group_of(group_id: str) -> Group:
+        group = result.groups.get(group_id)
+        if group is None:
+            group = result.groups[group_id] = Group(group_id, clock)
+            group.current_state_timestamp = None
+        return group
+
+    for group_id, partition, commit in _decoded(found.offsets):
+        group_of(group_id).offsets.committed[partition] = commit
+    for producer_id, values in found.open.items():
+        for group_id, partition, commit in _decoded(values):
+            group_of(group_id).offsets.pending_txn.setdefault(producer_id, {})[partition] = commit
+    return result
+
+
+def _decoded(values: _Values) -> Iterable[tuple[str, TopicPartition, CommittedOffset]]:
+    for key, (batch_offset, value) in values.items():
+        if value is not None:
+            group_id, partition = records.decode_offset_key(key)
+            yield group_id, partition, CommittedOffset(batch_offset, records.decode_offset_value(value))

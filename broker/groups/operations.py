@@ -1,0 +1,121 @@
+"""What waits for members: joins, syncs and heartbeats, as delayed operations under the group's lock.
+
+| operation | key | complete when | at the timeout |
+|---|---|---|---|
+| InitialDelayedJoin | `join-<group>` | never early | waits once more if somebody new came, else ends the join phase |
+| DelayedJoin | `join-<group>` | all members have joined and no id is pending | ends the join phase |
+| DelayedSync | `sync-<group>` | all members have sent SyncGroup, or the generation is over | drops who has not |
+| DelayedHeartbeat | (group, member) | the member is gone | drops the member |
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.groups.group import Group
+from timer.purgatory import DelayedOperation
+
+if TYPE_CHECKING:
+    from broker.groups.rebalance import Rebalancer
+
+
+def join_key(group_id: str) -> str:
+    return f"join-{group_id}"
+
+
+def sync_key(group_id: str) -> str:
+    return f"sync-{group_id}"
+
+
+class DelayedJoin(DelayedOperation):
+    """The join phase of a group that has had a generation."""
+
+    __slots__ = ("_group", "_rebalancer")
+
+    def __init__(self, rebalancer: Rebalancer, group: Group, timeout_ms: int) -> None:
+        super().__init__(timeout_ms, group.lock)
+        self._rebalancer = rebalancer
+        self._group = group
+
+    def try_complete(self) -> bool:
+        return self._group.has_all_members_joined and self.force_complete()
+
+    def on_complete(self) -> None:
+        self._rebalancer.complete_join(self._group)
+
+    def on_expiration(self) -> None:
+        # Ending the join phase may have appended, and no handler is about to run what that put off.
+        self._rebalancer.run_deferred()
+
+
+class InitialDelayedJoin(DelayedOperation):
+    """The join phase of a group that was empty: a fixed wait, repeated while new members come (KIP-134)."""
+
+    __slots__ = ("_group", "_rebalancer", "_remaining_ms")
+
+    def __init__(self, rebalancer: Rebalancer, group: Group, delay_ms: int, remaining_ms: int) -> None:
+        super().__init__(delay_ms, group.lock)
+        self._rebalancer = rebalancer
+        self._group = group
+        self._remaining_ms = remaining_ms
+
+    def try_complete(self) -> bool:
+        return False
+
+    def on_complete(self) -> None:
+        with self._group.lock:
+            if self._group.new_member_added and self._remaining_ms > 0:
+                self._group.new_member_added = False
+                self._rebalancer.wait_longer(self._group, self.delay_ms, self._remaining_ms)
+            else:
+                self._rebalancer.complete_join(self._group)
+
+    def on_expiration(self) -> None:
+        self._rebalancer.run_deferred()
+
+
+class DelayedSync(DelayedOperation):
+    """The members' SyncGroups of one generation."""
+
+    __slots__ = ("_generation_id", "_group", "_rebalancer")
+
+    def __init__(self, rebalancer: Rebalancer, group: Group, generation_id: int, timeout_ms: int) -> None:
+        super().__init__(timeout_ms, group.lock)
+        self._rebalancer = rebalancer
+        self._group = group
+        self._generation_id = generation_id
+
+    def try_complete(self) -> bool:
+        return self._rebalancer.is_sync_over(self._group, self._generation_id) and self.force_complete()
+
+    def on_complete(self) -> None:
+        pass
+
+    def on_expiration(self) -> None:
+        self._rebalancer.expire_sync(self._group, self._generation_id)
+        self._rebalancer.run_deferred()
+
+
+class DelayedHeartbeat(DelayedOperation):
+    """The session of a member, or of an id that was handed out and has not joined."""
+
+    __slots__ = ("_group", "_rebalancer", "is_pending", "member_id")
+
+    def __init__(
+        self, rebalancer: Rebalancer, group: Group, member_id: str, *, is_pending: bool, timeout_ms: int
+    ) -> None:
+        super().__init__(timeout_ms, group.lock)
+        self._rebalancer = rebalancer
+        self._group = group
+        self.member_id = member_id
+        self.is_pending = is_pending
+
+    def try_complete(self) -> bool:
+        return self._rebalancer.is_session_over(self._group, self) and self.force_complete()
+
+    def on_complete(self) -> None:
+        pass
+
+    def on_expiration(self) -> None:
+        self._rebalancer.expire_session(self._group, self)
+        self._rebalancer.run_deferred()
