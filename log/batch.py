@@ -55,6 +55,7 @@ _INT32 = struct.Struct(">i")
 _INT16 = struct.Struct(">h")
 _UINT32 = struct.Struct(">I")
 _OFFSET_AND_SIZE = struct.Struct(">qi")
+_ASSIGNED = struct.Struct(">qii")
 
 
 def increment_sequence(sequence: int, by: int) -> int:
@@ -238,6 +239,11 @@ class RecordBatch:
     def set_last_offset(self, offset: int) -> None:
         """Assigns the base offset such that the last record gets `offset`; the checksum stays valid."""
         self.set_base_offset(offset - self.last_offset_delta)
+
+    def assign(self, base_offset: int, leader_epoch: int) -> None:
+        """What a leader assigns to every batch; the checksum stays valid."""
+        _ASSIGNED.pack_into(self._writable(), self.position, base_offset, self.batch_length, leader_epoch)
+        self.base_offset, self.partition_leader_epoch = base_offset, leader_epoch
 
     def set_partition_leader_epoch(self, epoch: int) -> None:
         """The checksum stays valid."""

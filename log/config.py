@@ -72,6 +72,16 @@ class LogConfig:
         after = self.message_timestamp_after_max_ms
         return after if after != MAX_INT64 else self.message_timestamp_difference_max_ms
 
+    @property
+    def any_timestamp(self) -> bool:
+        """Whether no limit is set on the timestamps of records."""
+        return (
+            self.message_timestamp_difference_max_ms
+            == self.message_timestamp_before_max_ms
+            == self.message_timestamp_after_max_ms
+            == MAX_INT64
+        )
+
     @classmethod
     def from_mapping(cls, values: Mapping[str, str], defaults: LogConfig | None = None) -> LogConfig:
         """Settings named as Kafka names them (`segment.bytes`), over `defaults`.

@@ -8,6 +8,7 @@ from enum import IntEnum
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from log.batch import (
+    CODEC_MASK,
     CONTROL_MASK,
     CREATE_TIME,
     DELETE_HORIZON_MASK,
@@ -70,6 +71,8 @@ def iter_records(batch: RecordBatch | SupportsRecords, limit: int = DECOMPRESSIO
 
 def record_bytes(batch: RecordBatch, limit: int = DECOMPRESSION_LIMIT) -> bytes:
     """The plain record bytes of a batch. Raises as `log.compression.decompress`."""
+    if not batch.attributes & CODEC_MASK:
+        return bytes(batch.payload)
     return decompress(batch.codec, batch.payload, limit)
 
 
@@ -111,6 +114,58 @@ def _iter_records_v2(batch: RecordBatch, limit: int) -> Iterator[Record]:
         )
     if position != end:
         raise InvalidRecordError(f"{end - position} bytes are left behind the {count} declared records")
+
+
+def iter_keys(
+    batch: RecordBatch | SupportsRecords, limit: int = DECOMPRESSION_LIMIT
+) -> Iterator[tuple[int, bytes | None, bool]]:
+    """(offset, key, whether there is a value) of each record: what compaction looks at, for less than whole records.
+
+    Raises as `iter_records`, but does not look into values and headers.
+    """
+    if not isinstance(batch, RecordBatch):
+        for record in batch.iter_records(limit):
+            yield record.offset, record.key, record.value is not None
+        return
+    base_offset = batch.base_offset
+    data = record_bytes(batch, limit) if batch.record_count or batch.payload else b""
+    position, end = 0, len(data)
+    try:
+        for _ in range(batch.record_count):
+            length, position = decode_varint(data, position)
+            record_end = position + length
+            if length < 0 or record_end > end:
+                raise InvalidRecordError(
+                    f"a record of {length} bytes at {position} does not fit {end} bytes of records"
+                )
+            position += 1
+            while data[position] >= 0x80:
+                position += 1
+            byte = data[position + 1]
+            if byte < 0x80:
+                delta = (byte >> 1) ^ -(byte & 1)
+                position += 2
+            else:
+                delta, position = decode_varint(data, position + 1)
+            byte = data[position]
+            if byte < 0x80:
+                length = (byte >> 1) ^ -(byte & 1)
+                position += 1
+            else:
+                length, position = decode_varint(data, position)
+            key = None
+            if length >= 0:
+                key = data[position : position + length]
+                position += length
+            if position >= record_end:
+                raise InvalidRecordError("the key does not fit its record")
+            # The sign of the value's length is its lowest bit.
+            yield base_offset + delta, key, not data[position] & 1
+            position = record_end
+    except IndexError:
+        raise InvalidRecordError("the data ends inside a record") from None
+    if position != end:
+        raise InvalidRecordError(f"{end - position} bytes are left behind the declared records")
 
 
 def _nullable_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:

@@ -13,9 +13,11 @@ from enum import Enum
 
 from log.batch import (
     CREATE_TIME,
+    HEADER_SIZE,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
     NO_TIMESTAMP,
+    TIMESTAMP_TYPE_MASK,
     Buffer,
     RecordBatch,
     peek,
@@ -116,13 +118,14 @@ def validate_for_leader(
         in_place = in_place and (offsets_in_sequence or source == Codec.NONE)
     append_time = config.message_timestamp_type == "LogAppendTime"
     if in_place:
-        first.set_base_offset(next_offset)
-        first.set_partition_leader_epoch(leader_epoch)
+        first.assign(next_offset, leader_epoch)
         if append_time:
             first.set_max_timestamp(LOG_APPEND_TIME, now_ms)
         else:
             first.set_max_timestamp(CREATE_TIME, max_timestamp)
-        view = memoryview(records)[first.position : first.position + first.size_in_bytes]
+        view = memoryview(records)
+        if len(view) != first.size_in_bytes:
+            view = first.view
         return ValidatedRecords(view, first, source, now_ms if append_time else NO_TIMESTAMP, rebuilt=False)
     return _rebuild(
         iter_records(first, decompression_limit),
@@ -139,11 +142,11 @@ def validate_for_leader(
 def _shallow_checks(records: Buffer, origin: AppendOrigin, max_bytes: int) -> Sequence[RecordBatch | LegacyBatch]:
     # Nearly always there is exactly one batch, and it is of magic 2.
     size = len(records)
-    head = peek(records)
-    if head is not None and head[2] == 2 and head[1] == size and size >= 61:
+    if size >= HEADER_SIZE and records[16] == 2:
         batch = RecordBatch(records)
-        _check_shallow(batch, origin, max_bytes)
-        return (batch,)
+        if batch.batch_length + LOG_OVERHEAD == size:
+            _check_shallow(batch, origin, max_bytes)
+            return (batch,)
     batches: list[RecordBatch | LegacyBatch] = []
     for entry in iter_entries(records, strict_magic=True):
         _check_shallow(entry, origin, max_bytes)
@@ -187,23 +190,26 @@ def _check_client_batch(batch: RecordBatch) -> None:
 
 def _check_records(batch: RecordBatch, config: LogConfig, now_ms: int, limit: int) -> tuple[int, bool]:
     """(largest record timestamp, whether the offset deltas count up from 0)."""
-    walk = walk_records(record_bytes(batch, limit), batch.record_count)
-    largest = smallest = batch.max_timestamp
-    if batch.timestamp_type == CREATE_TIME:
-        largest = batch.base_timestamp + walk.max_timestamp_delta
-        smallest = batch.base_timestamp + walk.min_timestamp_delta
-    if (config.compact and walk.null_keys) or not _timestamps_pass(batch, largest, smallest, config, now_ms):
+    largest_delta, smallest_delta, in_sequence, null_keys = walk_records(record_bytes(batch, limit), batch.record_count)
+    if batch.attributes & TIMESTAMP_TYPE_MASK:
+        largest = smallest = batch.max_timestamp
+    else:
+        largest = batch.base_timestamp + largest_delta
+        smallest = batch.base_timestamp + smallest_delta
+    if (null_keys and config.compact) or not _timestamps_pass(batch, largest, smallest, config, now_ms):
         # Some record is at fault: look at each, so that the answer names them all.
         _raise_record_errors(
             check_record(record, index, batch.timestamp_type, config, now_ms)
             for index, record in enumerate(iter_records(batch, limit))
         )
-    return largest, walk.offsets_in_sequence
+    return largest, in_sequence
 
 
 def _timestamps_pass(batch: RecordBatch, largest: int, smallest: int, config: LogConfig, now_ms: int) -> bool:
     if config.message_timestamp_type == "LogAppendTime":
         return batch.timestamp_type == CREATE_TIME
+    if smallest >= 0 and config.any_timestamp:
+        return True
     before, after = config.timestamp_before_max_ms, config.timestamp_after_max_ms
     if smallest <= NO_TIMESTAMP and (batch.timestamp_type == LOG_APPEND_TIME or smallest < NO_TIMESTAMP):
         return False

@@ -17,7 +17,7 @@ from log.local_log import LocalLog
 from log.names import CLEANED_SUFFIX
 from log.old_formats import LegacyBatch, iter_entries
 from log.partition_log import PartitionLog
-from log.record import iter_records
+from log.record import iter_keys
 from log.segment import MAX_RELATIVE_OFFSET, LogSegment, SegmentOffsetOverflowError, delete_segment_files
 from log.topic_partition import TopicPartition
 
@@ -108,13 +108,13 @@ class Cleaner:
             if isinstance(batch, RecordBatch) and batch.is_control:
                 transactions.on_control_batch(batch)
             elif not (isinstance(batch, RecordBatch) and transactions.on_data_batch(batch)):
-                for record in iter_records(batch, STORED_DECOMPRESSION_LIMIT):
+                for offset, key, _ in iter_keys(batch, STORED_DECOMPRESSION_LIMIT):
                     stats.map_messages_read += 1
-                    if record.key is None or record.offset < start:
+                    if key is None or offset < start:
                         continue
                     if offsets.size >= limit:
                         return True
-                    offsets.put(record.key, record.offset)
+                    offsets.put(key, offset)
             if batch.last_offset >= start:
                 offsets.latest_offset = max(offsets.latest_offset, batch.last_offset)
         return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import compress
 from typing import NamedTuple
 
 from log.batch import HEADER_SIZE, LOG_APPEND_TIME, NO_TIMESTAMP, RecordBatch, write_header
@@ -12,7 +13,7 @@ from log.cleaner.transactions import CleanedTransactions
 from log.compression import STORED_DECOMPRESSION_LIMIT, Codec
 from log.errors import CorruptRecordError
 from log.old_formats import LegacyBatch, encode_message, encode_wrapper
-from log.record import BatchBuilder, Record, batch_attributes, iter_records
+from log.record import BatchBuilder, Record, batch_attributes, iter_keys, iter_records
 
 
 class LastRecord(NamedTuple):
@@ -76,25 +77,27 @@ class RetentionRules:
         if discard and not keep_empty:
             self.stats.messages_read += max(0, batch.record_count)
             return None
-        kept: list[Record] = []
-        read = 0
+        if discard:
+            self.stats.messages_read += max(0, batch.record_count)
+            return empty_batch(batch)
+        flags: list[bool] = []
         tombstones = False
-        for record in iter_records(batch, STORED_DECOMPRESSION_LIMIT):
-            read += 1
-            if discard or not (batch.is_control or self._keep(batch, record)):
-                continue
-            kept.append(record)
-            tombstones = tombstones or record.value is None
-        self.stats.messages_read += read
-        self.stats.messages_written += len(kept)
+        for offset, key, has_value in iter_keys(batch, STORED_DECOMPRESSION_LIMIT):
+            keep = batch.is_control or self._keep(batch, offset, key, has_value)
+            flags.append(keep)
+            tombstones = tombstones or (keep and not has_value)
+        kept = flags.count(True)
+        self.stats.messages_read += len(flags)
+        self.stats.messages_written += kept
         if not kept:
             return empty_batch(batch) if keep_empty else None
         horizon = batch.delete_horizon_ms
         if horizon is None and (tombstones or outlived):
-            return rebuild_batch(batch, kept, self.now_ms + self.delete_retention_ms)
-        if len(kept) == read:
+            horizon = self.now_ms + self.delete_retention_ms
+        elif kept == len(flags):
             return batch.view
-        return rebuild_batch(batch, kept, horizon)
+        records = list(compress(iter_records(batch, STORED_DECOMPRESSION_LIMIT), flags))
+        return rebuild_batch(batch, records, horizon)
 
     def _is_last_of_producer(self, batch: RecordBatch) -> bool:
         last = self.last_records.get(batch.producer_id)
@@ -104,16 +107,16 @@ class RetentionRules:
             return batch.last_offset == last.last_data_offset
         return batch.is_control and batch.producer_epoch == last.producer_epoch
 
-    def _keep(self, batch: RecordBatch | LegacyBatch, record: Record) -> bool:
+    def _keep(self, batch: RecordBatch | LegacyBatch, offset: int, key: bytes | None, has_value: bool) -> bool:
         offsets = self.offsets
-        if record.offset > offsets.latest_offset:
+        if offset > offsets.latest_offset:
             return True
-        if record.key is None:
+        if key is None:
             self.stats.invalid_messages += 1
             return False
-        if record.offset < offsets.get(record.key):
+        if offset < offsets.get(key):
             return False
-        if record.value is not None:
+        if has_value:
             return True
         if batch.magic < 2:
             return self.keep_legacy_tombstones
@@ -122,7 +125,7 @@ class RetentionRules:
 
     def _clean_legacy(self, batch: LegacyBatch) -> bytes | memoryview | None:
         found = list(batch.iter_records(STORED_DECOMPRESSION_LIMIT))
-        kept = [record for record in found if self._keep(batch, record)]
+        kept = [r for r in found if self._keep(batch, r.offset, r.key, r.value is not None)]
         self.stats.messages_read += len(found)
         self.stats.messages_written += len(kept)
         if not kept:

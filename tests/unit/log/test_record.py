@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from log.batch import RecordBatch
 from log.compression import Codec, compress
 from log.errors import DecompressionError, InvalidRecordError, RecordTooLargeError
-from log.record import BatchBuilder, Record, build_batch, iter_records
+from log.record import BatchBuilder, Record, build_batch, iter_keys, iter_records
 from log.varint import decode_varint, decode_varlong, encode_varint, encode_varlong, varint_size
 
 blobs = st.none() | st.binary(max_size=200)
@@ -35,6 +35,7 @@ def test_what_is_built_is_read(given_records, codec):
     batch = RecordBatch(build_batch(given_records, codec=codec))
     assert batch.is_valid()
     assert list(iter_records(batch)) == given_records
+    assert list(iter_keys(batch)) == [(r.offset, r.key, r.value is not None) for r in given_records]
     assert batch.max_timestamp == max(record.timestamp for record in given_records)
 
 
@@ -46,6 +47,8 @@ def test_damaged_payloads_raise_only_our_errors(given_records, codec, data):
     built[position] ^= 1 << data.draw(st.integers(0, 7))
     with contextlib.suppress(InvalidRecordError, DecompressionError, RecordTooLargeError):
         list(iter_records(RecordBatch(built)))
+    with contextlib.suppress(InvalidRecordError, DecompressionError, RecordTooLargeError):
+        list(iter_keys(RecordBatch(built)))
 
 
 @given(st.integers(-(2**31), 2**31 - 1))
