@@ -192,8 +192,8 @@ class ConnectionQuotas:
             self._by_address[address] = have + 1
             return waited
 
-    def release(self, listener: str, address: str, *, excess: bool = False) -> None:
-        """A counted connection is gone. `excess` says that it had been claimed by `claim_excess`."""
+    def release(self, listener: str, address: str) -> None:
+        """A counted connection is gone."""
         with self._condition:
             self._total -= 1
             self._by_listener[listener] -= 1
@@ -202,15 +202,14 @@ class ConnectionQuotas:
                 self._by_address[address] = left
             else:
                 del self._by_address[address]
-            if excess:
-                self._closing -= 1
             self._condition.notify_all()
 
     def over_limit(self) -> bool:
         return self._total - self._closing > self._max
 
     def claim_excess(self) -> bool:
-        """Whether the caller shall close one connection because the broker has more than its limit."""
+        """Whether the caller shall close one connection because the broker has more than its limit; `unclaim_excess`
+        must follow when it has. Two processors never close a connection each for the same excess."""
         with self._condition:
             if self._total - self._closing <= self._max:
                 return False
@@ -218,7 +217,7 @@ class ConnectionQuotas:
             return True
 
     def unclaim_excess(self) -> None:
-        """The caller had no connection to close."""
+        """The claimed connection is closed (and was released before this call)."""
         with self._condition:
             self._closing -= 1
 

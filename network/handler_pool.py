@@ -91,6 +91,7 @@ class HandlerPool:
         name = f"{self._plane}-kafka-request-handler-{self._next_id}"
         self._next_id += 1
         thread = threading.Thread(target=self._loop, name=name, daemon=True)
+        self._threads = [each for each in self._threads if each.is_alive()]
         self._threads.append(thread)
         thread.start()
 

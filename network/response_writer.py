@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from network import mute
 from network.file_range import FileRange, release_parts
 from network.mute import NOT_MUTED, REFUSED, TRANSITIONS
-from network.outbox import COLD, DONE
+from network.outbox import COLD, DONE, ShortFile
 from network.request_channel import CLOSE_CONNECTION, NO_OP, SEND, START_THROTTLING
 from network.server_connection import HOLD_CLOSING, HOLD_OUTPUT, ServerConnection
 
@@ -183,8 +183,15 @@ class ResponseWriter:
         """Write what the connection has to send, as far as the peer takes it."""
         try:
             status = connection.outbox.write(connection.transport)
+        except ShortFile as error:
+            self._table.close(connection, str(error), logging.ERROR)
+            return
         except OSError as error:
             self._table.close(connection, f"lost while responding: {error}", logging.DEBUG)
+            return
+        except Exception:
+            logger.exception("closing %s: what it shall be sent cannot be read", connection.info.id)
+            self._table.close(connection)
             return
         if status == DONE:
             connection.hold &= ~HOLD_OUTPUT
