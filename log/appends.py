@@ -42,14 +42,16 @@ def append_as_leader(
             raise log.offline_error()
         if log.metadata_dirty:
             log.maybe_flush_metadata_file()
-        config = log.local.config
+        local = log.local
+        config = local.config
+        now_ms = log.env.clock.wall_ms()
         validated = validate_for_leader(
             records,
             origin=origin,
             config=config,
-            next_offset=log.local.end.message_offset,
+            next_offset=local.end.message_offset,
             leader_epoch=leader_epoch,
-            now_ms=log.env.clock.wall_ms(),
+            now_ms=now_ms,
         )
         batch = validated.batch
         data = validated.records
@@ -69,8 +71,8 @@ def append_as_leader(
             1,
             last_offset,
         )
-        _write(log, info, data, (batch,), origin, verification_guard)
-    if log.local.unflushed_messages >= config.flush_messages:
+        _write(log, info, data, (batch,), origin, verification_guard, now_ms)
+    if last_offset + 1 - local.recovery_point >= config.flush_messages:
         log.flush()
     return info
 
@@ -113,7 +115,7 @@ def append_as_follower(log: PartitionLog, records: Buffer) -> LogAppendInfo:
                 found.last_offset,
             )
         _note_epochs(log, found.batches)
-        _write(log, info, data, found.batches, AppendOrigin.REPLICATION, None)
+        _write(log, info, data, found.batches, AppendOrigin.REPLICATION, None, log.env.clock.wall_ms())
     if log.local.unflushed_messages >= log.local.config.flush_messages:
         log.flush()
     return info
@@ -138,6 +140,7 @@ def _write(
     batches: Sequence[RecordBatch | LegacyBatch],
     origin: AppendOrigin,
     guard: VerificationGuard | None,
+    now_ms: int,
 ) -> None:
     """Append `data`; a duplicate turns `info` into that of the first time."""
     local = log.local
@@ -148,7 +151,7 @@ def _write(
             f"{local.config.segment_bytes} bytes can hold"
         )
     try:
-        if local.must_roll(info.max_timestamp, info.last_offset, size):
+        if local.must_roll(info.max_timestamp, info.last_offset, size, now_ms):
             log.roll(_base_for_roll(info, batches))
         updates: dict[int, ProducerAppendInfo] | None = None
         completed: list[CompletedTxn] = []

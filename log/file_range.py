@@ -115,4 +115,4 @@ class OpenFileBound:
         return len(self._open)
 
 
-DEFAULT_OPEN_FILES = 1024
+DEFAULT_OPEN_FILES = 4096

@@ -123,9 +123,27 @@ class FileRecords:
 
     def find(self, target: int, start: int = 0) -> BatchPosition | None:
         """The first batch at or behind position `start` whose last offset is >= `target`."""
-        for batch in self.walk(start):
-            if batch.last_offset >= target:
-                return batch
+        # The same as walk(), written out: this is the search that a read makes behind the index lookup.
+        fd = self.open().fd
+        end = self.size
+        position = start
+        head, delta = _OFFSET_AND_SIZE.unpack_from, _INT.unpack_from
+        while end - position > HEADER_TO_MAGIC:
+            chunk = os.pread(fd, min(_SCAN_BYTES, end - position), position)
+            at, limit = 0, len(chunk) - 27
+            if limit < 0:
+                break
+            while at <= limit:
+                offset, length = head(chunk, at)
+                if length < MIN_RECORD_SIZE:
+                    raise CorruptRecordError(f"size field {length} at position {position + at} of {self.path}")
+                size = length + LOG_OVERHEAD
+                last = offset + delta(chunk, at + 23)[0] if chunk[at + 16] >= 2 else offset
+                if last >= target:
+                    found = position + at
+                    return BatchPosition(offset, last, found, size) if found + size <= end else None
+                at += size
+            position += at
         return None
 
     def batch_at(self, position: int) -> BatchPosition | None:

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import logging
+import os
+from struct import Struct
 from typing import TYPE_CHECKING
 
-from log.batch import RecordBatch
+from crc32c import crc32c
+
+from log.batch import (
+    ATTRIBUTES_OFFSET,
+    HEADER,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MIN_COUNTED_SIZE,
+    MIN_SIZE_FOR_MAGIC,
+    RecordBatch,
+)
 from log.errors import CorruptRecordError, InvalidRecordError
 from log.file_records import parse_batch
 from log.leader_epoch import LeaderEpochCache
+from log.old_formats import LegacyBatch
 from log.producer_state import CompletedTxn, ProducerStateManager
-from log.segment import LogSegment, SegmentOffsetOverflowError
+from log.segment import MAX_RELATIVE_OFFSET, LogSegment, SegmentOffsetOverflowError
 from log.segments import LogSegments
 from log.time_index import TimestampOffset
 from log.txn_index import AbortedTxn
@@ -20,6 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 logger = logging.getLogger(__name__)
+
+_READ_BYTES = 1 << 20
+_INT = Struct(">i")
 
 
 def recover_segment(
@@ -32,64 +48,123 @@ def recover_segment(
     increase; here what stands before the fault is kept.) Raises `SegmentOffsetOverflowError`, `OSError`.
     """
     segment.prepare_recovery()
-    interval = segment.config.index_interval_bytes
-    valid = indexed = 0
-    new_epochs = False
-    previous = segment.base_offset - 1
-    largest = TimestampOffset(-1, segment.base_offset)
+    scan = _Scan(segment, producers, epochs)
     try:
-        for position, data in segment.records.batches():
-            batch = parse_batch(data)
-            batch.ensure_valid()
-            last_offset = batch.last_offset
-            if last_offset <= previous or (batch.magic >= 2 and batch.base_offset <= previous):
-                raise CorruptRecordError(f"offsets {batch.base_offset}..{last_offset} do not follow offset {previous}")
-            previous = last_offset
-            if not segment.can_convert(last_offset):
-                raise SegmentOffsetOverflowError(segment.base_offset, last_offset)
-            if batch.max_timestamp > largest.timestamp:
-                largest = TimestampOffset(batch.max_timestamp, last_offset)
-            if position - indexed > interval:
-                segment.offset_index.append(last_offset, position)
-                segment.time_index.maybe_append(largest.timestamp, largest.offset)
-                indexed = position
-            valid = position + len(data)
-            if isinstance(batch, RecordBatch):
-                new_epochs |= _recover_epoch(batch, epochs)
-                if producers is not None:
-                    _recover_producer(batch, segment, producers)
+        scan.run()
     except (CorruptRecordError, InvalidRecordError) as error:
-        logger.warning("%s: invalid data at position %d, the log is cut there: %s", segment.path, valid, error)
-    cut = segment.size - valid
+        logger.warning("%s: invalid data at position %d, the log is cut there: %s", segment.path, scan.valid, error)
+    cut = segment.size - scan.valid
     if cut:
         logger.warning("%s: cutting %d bytes behind the last whole batch", segment.path, cut)
-    segment.finish_recovery(valid, largest)
-    if new_epochs and epochs is not None:
+    segment.finish_recovery(scan.valid, TimestampOffset(scan.max_timestamp, scan.offset_of_max_timestamp))
+    if scan.new_epochs and epochs is not None:
         epochs.flush()
     return cut
 
 
-def _recover_epoch(batch: RecordBatch, epochs: LeaderEpochCache | None) -> bool:
-    epoch = batch.partition_leader_epoch
-    if epochs is None or epoch < 0:
-        return False
-    latest = epochs.latest_epoch
-    return (latest is None or epoch > latest) and epochs.assign(epoch, batch.base_offset, flush=False)
+class _Scan:
+    """One pass over a segment. What has been found good so far is in the attributes, also after an error."""
 
+    def __init__(
+        self, segment: LogSegment, producers: ProducerStateManager | None, epochs: LeaderEpochCache | None
+    ) -> None:
+        self.segment = segment
+        self.producers = producers
+        self.epochs = epochs
+        self.valid = 0
+        self.previous = segment.base_offset - 1
+        self.max_timestamp = -1
+        self.offset_of_max_timestamp = segment.base_offset
+        self.new_epochs = False
+        self._indexed = 0
+        latest = None if epochs is None else epochs.latest_epoch
+        self._latest_epoch = -1 if latest is None else latest
 
-def _recover_producer(batch: RecordBatch, segment: LogSegment, producers: ProducerStateManager) -> None:
-    if batch.has_producer_id:
+    def run(self) -> None:
+        """Go over all batches. Raises `CorruptRecordError` at the first bad one."""
+        records = self.segment.records
+        fd = records.open().fd
+        size = records.size
+        need = 0
+        while size - self.valid > MIN_SIZE_FOR_MAGIC:
+            wanted = min(max(_READ_BYTES, need), size - self.valid)
+            chunk = memoryview(os.pread(fd, wanted, self.valid))
+            used, need = self._chunk(chunk)
+            if not used and (need == 0 or need > size - self.valid or len(chunk) < wanted):
+                break  # What is left is no whole batch.
+        if self.producers is not None:
+            self.producers.update_map_end_offset(self.previous + 1)
+
+    def _chunk(self, chunk: memoryview) -> tuple[int, int]:
+        """(bytes of whole batches, size of the batch that is cut): the inner loop of a start after a crash."""
+        start, end, at = self.valid, len(chunk), 0
+        base_offset, interval = self.segment.base_offset, self.segment.config.index_interval_bytes
+        unpack, counted = HEADER.unpack_from, _INT.unpack_from
+        while end - at > MIN_SIZE_FOR_MAGIC:
+            length = counted(chunk, at + 8)[0]
+            if length < MIN_COUNTED_SIZE:
+                raise CorruptRecordError(f"the size field {length} is impossible")
+            total = length + LOG_OVERHEAD
+            if total > end - at:
+                return at, total
+            if chunk[at + 16] != 2:
+                first, last, timestamp = self._legacy(chunk, at)
+            elif total < HEADER_SIZE:
+                raise CorruptRecordError(f"a record batch of {total} bytes is smaller than its header")
+            else:
+                first, _, epoch, _, crc, _, delta, _, timestamp, producer_id, _, _, _ = unpack(chunk, at)
+                if crc32c(chunk[at + ATTRIBUTES_OFFSET : at + total]) != crc:
+                    raise CorruptRecordError(f"the batch at offset {first} has a wrong checksum")
+                last = first + delta
+                if first <= self.previous:
+                    raise CorruptRecordError(f"offset {first} does not follow offset {self.previous}")
+                if last - base_offset <= MAX_RELATIVE_OFFSET:
+                    if epoch > self._latest_epoch:
+                        self._note_epoch(epoch, first)
+                    if producer_id >= 0 and self.producers is not None:
+                        self._producer(RecordBatch(chunk, at), self.producers)
+            if last <= self.previous:
+                raise CorruptRecordError(f"offset {last} does not follow offset {self.previous}")
+            if last - base_offset > MAX_RELATIVE_OFFSET:
+                raise SegmentOffsetOverflowError(base_offset, last)
+            if timestamp > self.max_timestamp:
+                self.max_timestamp, self.offset_of_max_timestamp = timestamp, last
+            if start + at - self._indexed > interval:
+                self._index(last, start + at)
+            at += total
+            self.previous = last
+            self.valid = start + at
+        return at, 0
+
+    def _legacy(self, chunk: memoryview, at: int) -> tuple[int, int, int]:
+        magic = chunk[at + 16]
+        if magic > 1:
+            raise CorruptRecordError(f"unknown record format: magic {magic}")
+        entry = LegacyBatch(chunk, at)
+        entry.ensure_valid()
+        return entry.last_offset, entry.last_offset, entry.max_timestamp
+
+    def _index(self, last_offset: int, position: int) -> None:
+        self.segment.offset_index.append(last_offset, position)
+        self.segment.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+        self._indexed = position
+
+    def _note_epoch(self, epoch: int, first_offset: int) -> None:
+        self._latest_epoch = epoch
+        if self.epochs is not None:
+            self.new_epochs |= self.epochs.assign(epoch, first_offset, flush=False)
+
+    def _producer(self, batch: RecordBatch, producers: ProducerStateManager) -> None:
         update = producers.prepare_update(batch.producer_id, AppendOrigin.REPLICATION)
         completed = update.append(batch)
         producers.update(update)
         if completed is not None:
             stable = producers.last_stable_offset(completed)
             if completed.is_aborted:
-                segment.txn_index.append(
+                self.segment.txn_index.append(
                     AbortedTxn(completed.producer_id, completed.first_offset, completed.last_offset, stable)
                 )
             producers.complete_txn(completed)
-    producers.update_map_end_offset(batch.last_offset + 1)
 
 
 def rebuild_producer_state(

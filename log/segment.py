@@ -20,7 +20,7 @@ from log.time_index import TimeIndex, TimestampOffset
 from log.txn_index import AbortedTxn, TransactionIndex
 
 MAX_RELATIVE_OFFSET = 0x7FFFFFFF
-_RECENT_POSITIONS = 16
+_RECENT_POSITIONS = 64
 
 
 class SegmentOffsetOverflowError(LogError):
@@ -146,14 +146,19 @@ class LogSegment:
         current = self.records.size
         if current > max_segment_bytes - size:
             return True
-        if current > 0 and self.waited_ms(now_ms, max_timestamp) > max_segment_ms - self.jitter_ms:
-            return True
-        return self.offset_index.is_full or self.time_index.is_full or not self.can_convert(last_offset)
-
-    def waited_ms(self, now_ms: int, max_timestamp: int) -> int:
-        """How long the segment has been filling, by record time if its first batch has a timestamp."""
-        first = self.load_first_batch_timestamp()
-        return max_timestamp - first if first >= 0 else now_ms - self.created_ms
+        if current > 0:
+            first = self._rolling_timestamp
+            if first is None:
+                first = self.load_first_batch_timestamp()
+            waited = max_timestamp - first if first >= 0 else now_ms - self.created_ms
+            if waited > max_segment_ms - self.jitter_ms:
+                return True
+        offsets, times = self.offset_index, self.time_index
+        return (
+            offsets.entries >= offsets.max_entries
+            or times.entries >= times.max_entries - 1
+            or not 0 <= last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
+        )
 
     # ---- appending
 
@@ -176,11 +181,13 @@ class LogSegment:
         try:
             if position == 0:
                 self._rolling_timestamp = max_timestamp
-            if max_timestamp > self.max_timestamp.timestamp:
-                self._max_timestamp = TimestampOffset(max_timestamp, offset_of_max_timestamp)
+            largest = self._max_timestamp
+            if largest is None:
+                largest = self.max_timestamp
+            if max_timestamp > largest.timestamp:
+                largest = self._max_timestamp = TimestampOffset(max_timestamp, offset_of_max_timestamp)
             if self.bytes_since_last_index_entry > self.config.index_interval_bytes:
                 self.offset_index.append(last_offset, position)
-                largest = self.max_timestamp
                 self.time_index.maybe_append(largest.timestamp, largest.offset)
                 self.bytes_since_last_index_entry = 0
         except BaseException:
@@ -193,9 +200,10 @@ class LogSegment:
     def _remember(self, offset: int, position: int) -> None:
         """A reader at the tail asks for an offset where an append or the log ends: no search for it."""
         recent = self._recent
+        if len(recent) >= _RECENT_POSITIONS:
+            # The odd reader has to search; evicting one by one would cost every append.
+            recent = self._recent = {}
         recent[offset] = position
-        if len(recent) > _RECENT_POSITIONS:
-            recent.pop(next(iter(recent)), None)
 
     # ---- reading
 

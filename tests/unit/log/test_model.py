@@ -234,20 +234,20 @@ class LogModel(RuleBasedStateMachine):
         """The last segment ends anywhere behind what was flushed, maybe with rubbish; the indexes are as they were."""
         active = self.log.active_segment
         recovery_point = self.log.recovery_point
-        safe = sum(b.size for b in self.batches if active.base_offset <= b.base and b.last < recovery_point)
-        safe = max(safe, self._flushed_size(active.base_offset, recovery_point))
-        size = active.size
-        cut = safe + int(at * (size - safe))
-        base = active.base_offset
+        path = self.harness.partition_dir / f"{active.base_offset:020d}.log"
+        before = path.read_bytes()
+        bounds = [(b.position + b.size_in_bytes, b.last_offset + 1) for b in check_for_follower(before).batches]
+        safe = max((end for end, offset in bounds if offset <= recovery_point), default=0)
+        cut = safe + int(at * (len(before) - safe))
         self.log.close_handles()
-        path = self.harness.partition_dir / f"{base:020d}.log"
         with path.open("r+b") as file:
             file.truncate(cut)
             file.seek(cut)
             file.write(garbage)
-        data = path.read_bytes()[:cut]
-        whole = check_for_follower(data).batches
-        ends = whole[-1].last_offset + 1 if whole else base
+        # The rubbish may be just the bytes that were cut off.
+        after = path.read_bytes()
+        whole = [offset for end, offset in bounds if after[:end] == before[:end]]
+        ends = whole[-1] if whole else active.base_offset
         self.log = self.harness.open(clean=False, log_start_offset=self.start, recovery_point=recovery_point)
         if ends < self.start:
             # All that is left lies below the log start: the log goes on there, empty.
@@ -257,12 +257,6 @@ class LogModel(RuleBasedStateMachine):
         self.end = ends
         self._reset_sequences()
         self._reopened()
-
-    def _flushed_size(self, base: int, recovery_point: int) -> int:
-        """Bytes of the active segment below the recovery point."""
-        data = (self.harness.partition_dir / f"{base:020d}.log").read_bytes()
-        found = [b for b in check_for_follower(data).batches if b.last_offset < recovery_point]
-        return found[-1].position + found[-1].size_in_bytes if found else 0
 
     @precondition(lambda self: self.log.number_of_segments > 1)
     @rule(which=st.integers(0, 20), damage=st.sampled_from(["missing", "zeros", "odd", "ahead"]), unclean=st.booleans())
