@@ -6,19 +6,48 @@ field is set; parts that are built by other packages are typed by what handlers 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
 
 from broker.action_queue import ActionQueue
 
 if TYPE_CHECKING:
     from broker.api.authorization import Authorizer
+    from broker.auto_topic_creation import AutoTopicCreation
     from broker.config.kafka_config import KafkaConfig
+    from broker.config_admin import ConfigAdmin
+    from broker.config_view import ConfigView
     from broker.metadata_cache import MetadataCache
     from broker.metrics import MetricsRegistry
+    from broker.producer_ids import ProducerIdManager
+    from broker.replication.fetch_session import FetchManager
     from broker.replication.replica_manager import ReplicaManager
-    from network.request import Request
-    from network.request_channel import RequestChannel
+    from broker.replication.role_changes import RoleChanges
+    from broker.topic_admin import TopicAdmin
+    from controller.zk.client import ZkClient
+    from log.topic_partition import TopicPartition
     from timer.clock import Clock
+
+
+class CoordinatorHooks(Protocol):
+    """A coordinator whose state lives in the partitions of an internal topic."""
+
+    def on_election(self, partition: int, leader_epoch: int) -> None:
+        """This broker leads the partition from now on. Must not block: the replica state change lock is held."""
+        ...
+
+    def on_resignation(self, partition: int, leader_epoch: int | None) -> None:
+        """This broker does not lead the partition any more; `None` means whatever the epoch. Must not block."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Finalized features from `/feature`; the epoch is the version of that znode, -1 if unknown."""
+
+    epoch: int = -1
+    levels: Mapping[str, int] = field(default_factory=dict)
 
 
 class BrokerContext:
@@ -29,29 +58,31 @@ class BrokerContext:
     metrics: MetricsRegistry
     metadata_cache: MetadataCache
     replica_manager: ReplicaManager
+    role_changes: RoleChanges
+    fetch_manager: FetchManager
+    fetch_max_bytes: int
     authorizer: Authorizer
-    zk: Any  # controller.zk.client.ZkClient
-    admin: Any  # broker.admin_manager.AdminManager
-    controller: Any  # controller.controller.Controller
-    group_coordinator: Any
-    txn_coordinator: Any
-    producer_ids: Any  # broker.producer_ids.ProducerIdManager
-    auto_topic_creation: Any  # broker.auto_topic_creation.AutoTopicCreation
-    config_manager: Any  # broker.config_manager.ConfigManager
-    quotas: Any
+    zk: ZkClient
+    topic_admin: TopicAdmin
+    auto_topic_creation: AutoTopicCreation
+    config_admin: ConfigAdmin
+    config_view: ConfigView
+    producer_ids: ProducerIdManager
     cluster_id: str
     broker_id: int
 
     def __init__(self) -> None:
         self.action_queue = ActionQueue()
         self.broker_epoch = -1
-        self._channel: RequestChannel | None = None
+        self.features = Features()
+        self.controller: Any = None
+        self.group_coordinator: Any = None
+        self.txn_coordinator: Any = None
+        self.transaction_verifier: Any = None
+        self.coordinator_hooks: dict[str, CoordinatorHooks] = {}
+        """By the name of the internal topic."""
+        self.partition_deletion_listeners: list[Callable[[list[TopicPartition]], None]] = []
+        """Told of partitions that were deleted from the metadata."""
 
-    def use_request_channel(self, channel: RequestChannel) -> None:
-        self._channel = channel
-
-    def request_channel(self, request: Request) -> RequestChannel:
-        """The channel that `request` came through (data plane or control plane)."""
-        channel = self._channel
-        assert channel is not None
-        return channel
+    def topic_purgatory_check(self, topics: set[str]) -> None:
+        self.topic_admin.check_waiting(topics)

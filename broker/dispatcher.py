@@ -83,7 +83,7 @@ class Dispatcher:
             header.api_version,
             reason,
         )
-        self._broker.request_channel(request).close_connection(request)
+        request.channel.close_connection(request)
 
 
 def error_of(error: BaseException) -> tuple[ErrorCode, str | None]:

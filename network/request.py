@@ -128,7 +128,9 @@ class Request:
         """The decoded request, decoded at the first call. Raises `ProtocolError`."""
         message = self._message
         if message is None:
-            message = self._message = self.spec.request.decode(self._frame, self.header.api_version, self._frame_offset)
+            # Bytes after the message are ignored, as Kafka does: librdkafka sends some after its Metadata request.
+            message, _ = self.spec.request.decode_from(self._frame, self._frame_offset, self.header.api_version)
+            self._message = message
         return message
 
     def hold(self, pool: MemoryPool | None, size: int) -> None:

@@ -65,20 +65,20 @@ class Call(Generic[RequestT]):
         if self._answered:
             raise AssertionError(f"{self.header} is answered twice")
         self._answered = True
-        self.broker.request_channel(self._raw).send_response(self._raw, response)
+        self._raw.channel.send_response(self._raw, response)
 
     def close_connection(self) -> None:
         """End the connection instead of answering."""
         if self._answered:
             raise AssertionError(f"{self.header} is answered twice")
         self._answered = True
-        self.broker.request_channel(self._raw).close_connection(self._raw)
+        self._raw.channel.close_connection(self._raw)
 
     def start_throttle(self, throttle_time_ms: int) -> None:
         """Stop reading from the connection for a while; must precede the answer."""
         if throttle_time_ms > 0:
             self.throttle_time_ms = throttle_time_ms
-            self.broker.request_channel(self._raw).start_throttle(self._raw, throttle_time_ms)
+            self._raw.channel.start_throttle(self._raw, throttle_time_ms)
 
 
 @dataclass(frozen=True, slots=True)

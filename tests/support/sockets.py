@@ -87,7 +87,7 @@ class EchoBroker:
     def answer(self, request: Request) -> None:
         if request.header.api_key == 18:
             served = request.spec.serves(request.header.api_version)
-            entry = ApiVersion(18, 0, 4)
+            entry = ApiVersion(api_key=18, min_version=0, max_version=4)
             response = ApiVersionsResponse(error_code=0 if served else 35, api_keys=[entry])
             request.channel.send_response(request, response)
             return
@@ -115,7 +115,10 @@ def produce_frame(correlation_id: int, size: int = 10, acks: int = 1) -> bytes:
 
 
 def api_versions_frame(correlation_id: int, version: int = 3) -> bytes:
-    return encode_request(RequestHeader(18, version, correlation_id, "test"), ApiVersionsRequest("t", "1"))
+    return encode_request(
+        RequestHeader(18, version, correlation_id, "test"),
+        ApiVersionsRequest(client_software_name="t", client_software_version="1"),
+    )
 
 
 class RawClient:

@@ -1,0 +1,14 @@
+"""AlterPartition (key 56, versions 0-3): a leader asks the controller to change an ISR."""
+
+from __future__ import annotations
+
+from broker.api.cluster_action import require_cluster_action
+from broker.api.registry import Call, api
+from network.protocol.api import ApiKey
+from network.protocol.messages.alter_partition import AlterPartitionRequest
+
+
+@api(ApiKey.ALTER_PARTITION, versions=(0, 3))
+def handle(call: Call[AlterPartitionRequest]) -> None:
+    require_cluster_action(call)
+    call.broker.controller.alter_partition(call.request, call.version, call.respond)

@@ -1,0 +1,51 @@
+"""ApiVersions (key 18, versions 0-4): what this broker serves.
+
+Answers from the handler table, in ascending order of keys, so nothing unbuilt is advertised. A version above 4 is
+answered in version 0 with UNSUPPORTED_VERSION and the one range a client needs to try again. From version 3 the client
+names its software, which is remembered with the connection.
+"""
+
+from __future__ import annotations
+
+import re
+
+from broker.api.registry import HANDLERS, Call, api
+from network.protocol.api import ApiKey
+from network.protocol.errors import ApiError, ErrorCode
+from network.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+)
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+@api(ApiKey.API_VERSIONS, versions=(0, 4))
+def handle(call: Call[ApiVersionsRequest | None]) -> ApiVersionsResponse:
+    request = call.request
+    if request is None:  # a version this broker does not know; the network layer answers it as version 0
+        own = HANDLERS[ApiKey.API_VERSIONS]
+        return ApiVersionsResponse(
+            error_code=ErrorCode.UNSUPPORTED_VERSION,
+            api_keys=[ApiVersion(api_key=own.key, min_version=own.min_version, max_version=own.max_version)],
+        )
+    if call.version >= 3:
+        for text in (request.client_software_name, request.client_software_version):
+            if _SOFTWARE.fullmatch(text) is None:
+                raise ApiError(ErrorCode.INVALID_REQUEST)
+        call.connection.software_name = request.client_software_name
+        call.connection.software_version = request.client_software_version
+    features = call.broker.features
+    return ApiVersionsResponse(
+        api_keys=[
+            ApiVersion(api_key=handler.key, min_version=handler.min_version, max_version=handler.max_version)
+            for handler in sorted(HANDLERS.values(), key=lambda handler: handler.key)
+        ],
+        finalized_features_epoch=features.epoch,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in sorted(features.levels.items())
+        ],
+    )

@@ -1,0 +1,14 @@
+"""ControlledShutdown (key 7, versions 0-3): a broker asks the controller to move its leaderships away."""
+
+from __future__ import annotations
+
+from broker.api.cluster_action import require_cluster_action
+from broker.api.registry import Call, api
+from network.protocol.api import ApiKey
+from network.protocol.messages.controlled_shutdown import ControlledShutdownRequest
+
+
+@api(ApiKey.CONTROLLED_SHUTDOWN, versions=(0, 3))
+def handle(call: Call[ControlledShutdownRequest]) -> None:
+    require_cluster_action(call)
+    call.broker.controller.controlled_shutdown(call.request, call.respond)

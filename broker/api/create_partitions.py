@@ -1,0 +1,52 @@
+"""CreatePartitions (key 37, versions 0-3): controller only; grow topics."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from broker.api.authorization import Operation, ResourceType
+from broker.api.controller_only import require_controller
+from broker.api.registry import Call, api
+from network.protocol.api import ApiKey
+from network.protocol.errors import ErrorCode
+from network.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+
+def _error_form(call: Call[CreatePartitionsRequest], code: ErrorCode, message: str | None) -> CreatePartitionsResponse:
+    return CreatePartitionsResponse(results=[_failed(topic.name, code, message) for topic in call.request.topics])
+
+
+def _failed(name: str, code: ErrorCode, message: str | None = None) -> CreatePartitionsTopicResult:
+    return CreatePartitionsTopicResult(name=name, error_code=code, error_message=message)
+
+
+@api(ApiKey.CREATE_PARTITIONS, versions=(0, 3), error_form=_error_form)
+def handle(call: Call[CreatePartitionsRequest]) -> None:
+    require_controller(call)
+    request, broker = call.request, call.broker
+    counts = Counter(topic.name for topic in request.topics)
+    failed: dict[str, CreatePartitionsTopicResult] = {}
+    good: list[CreatePartitionsTopic] = []
+    for topic in request.topics:
+        name = topic.name
+        if counts[name] > 1:
+            failed[name] = _failed(name, ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
+        elif not broker.authorizer.authorize(call.connection, Operation.ALTER, ResourceType.TOPIC, name):
+            failed[name] = _failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        elif broker.zk.topic_marked_for_deletion(name):
+            failed[name] = _failed(name, ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")
+        else:
+            good.append(topic)
+
+    def respond(results: dict[str, CreatePartitionsTopicResult]) -> None:
+        call.respond(CreatePartitionsResponse(results=list({**failed, **results}.values())))
+
+    if good:
+        broker.topic_admin.create_partitions(good, request.timeout_ms, request.validate_only, respond)
+    else:
+        respond({})

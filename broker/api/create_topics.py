@@ -1,0 +1,97 @@
+"""CreateTopics (key 19, versions 0-7): controller only.
+
+-1 partitions or replicas mean the broker's defaults. Answered when every partition has a leader in this broker's
+metadata; REQUEST_TIMED_OUT means that the creation goes on. From version 5 the answer shows the resulting configs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from broker.api.authorization import CLUSTER_NAME, Operation, ResourceType
+from broker.api.controller_only import require_controller
+from broker.api.registry import Call, api
+from network.protocol.api import ApiKey
+from network.protocol.errors import ErrorCode
+from network.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from network.protocol.uuids import ZERO_UUID
+
+_METADATA_TOPIC = "__cluster_metadata"
+
+
+def _error_form(call: Call[CreateTopicsRequest], code: ErrorCode, message: str | None) -> CreateTopicsResponse:
+    return CreateTopicsResponse(topics=[_failed(topic.name, code, message) for topic in call.request.topics])
+
+
+def _failed(name: str, code: ErrorCode, message: str | None = None) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=code, error_message=message, configs=[])
+
+
+@api(ApiKey.CREATE_TOPICS, versions=(0, 7), error_form=_error_form)
+def handle(call: Call[CreateTopicsRequest]) -> None:
+    require_controller(call)
+    request = call.request
+    counts = Counter(topic.name for topic in request.topics)
+    failed: dict[str, CreatableTopicResult] = {}
+    good: list[CreatableTopic] = []
+    for topic in request.topics:
+        name = topic.name
+        if name == _METADATA_TOPIC:
+            failed[name] = _failed(name, ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
+        elif counts[name] > 1:
+            failed[name] = _failed(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+        elif not _may_create(call, name):
+            failed[name] = _failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+        else:
+            good.append(topic)
+
+    def respond(results: dict[str, CreatableTopicResult]) -> None:
+        for topic in good:
+            _finish(call, topic, results[topic.name])
+        everything = {**failed, **results}
+        call.respond(CreateTopicsResponse(topics=[everything[name] for name in counts]))
+
+    if good:
+        call.broker.topic_admin.create(good, request.timeout_ms, request.validate_only, respond)
+    else:
+        respond({})
+
+
+def _finish(call: Call[CreateTopicsRequest], topic: CreatableTopic, result: CreatableTopicResult) -> None:
+    if result.error_code != ErrorCode.NONE:
+        result.num_partitions = result.replication_factor = -1
+        result.topic_id = ZERO_UUID
+        result.configs = []
+        if result.error_message is None:
+            result.error_message = ErrorCode(result.error_code).message  # type: ignore[call-arg]
+        return
+    authorizer = call.broker.authorizer
+    if not authorizer.authorize(call.connection, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name):
+        result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        result.num_partitions = result.replication_factor = -1
+        result.configs = []
+        return
+    overrides = {entry.name: entry.value for entry in topic.configs if entry.value is not None}
+    result.configs = [
+        CreatableTopicConfigs(
+            name=entry.name,
+            value=entry.value,
+            read_only=entry.read_only,
+            config_source=entry.source,
+            is_sensitive=entry.sensitive,
+        )
+        for entry in call.broker.config_view.topic_entries(overrides)
+    ]
+
+
+def _may_create(call: Call[CreateTopicsRequest], name: str) -> bool:
+    authorizer, connection = call.broker.authorizer, call.connection
+    return authorizer.authorize(
+        connection, Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME
+    ) or authorizer.authorize(connection, Operation.CREATE, ResourceType.TOPIC, name)

@@ -1,0 +1,86 @@
+"""DeleteTopics (key 20, versions 0-6): controller only. From version 6 a topic may be named by its id."""
+
+from __future__ import annotations
+
+from broker.api.authorization import Operation, ResourceType
+from broker.api.controller_only import require_controller
+from broker.api.registry import Call, api
+from network.protocol.api import ApiKey
+from network.protocol.errors import ApiError, ErrorCode
+from network.protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+from network.protocol.uuids import ZERO_UUID
+
+
+def _error_form(call: Call[DeleteTopicsRequest], code: ErrorCode, message: str | None) -> DeleteTopicsResponse:
+    if call.version >= 6:
+        answers = [
+            DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=code, error_message=message)
+            for topic in call.request.topics
+        ]
+    else:
+        answers = [
+            DeletableTopicResult(name=name, error_code=code, error_message=message) for name in call.request.topic_names
+        ]
+    return DeleteTopicsResponse(responses=answers)
+
+
+@api(ApiKey.DELETE_TOPICS, versions=(0, 6), error_form=_error_form)
+def handle(call: Call[DeleteTopicsRequest]) -> None:
+    require_controller(call)
+    request, broker = call.request, call.broker
+    if not broker.config.get_bool("delete.topic.enable"):
+        code = ErrorCode.TOPIC_DELETION_DISABLED if call.version >= 3 else ErrorCode.INVALID_REQUEST
+        raise ApiError(code)
+    failed: list[DeletableTopicResult] = []
+    good: list[str] = []
+    for name, topic_id in _asked(call):
+        if name is None:
+            failed.append(DeletableTopicResult(name=None, topic_id=topic_id, error_code=ErrorCode.UNKNOWN_TOPIC_ID))
+            continue
+        error = _refusal(call, name, by_id=topic_id != ZERO_UUID)
+        if error is None:
+            good.append(name)
+            continue
+        hidden = topic_id != ZERO_UUID and not _allowed(call, Operation.DESCRIBE, name)
+        failed.append(DeletableTopicResult(name=None if hidden else name, topic_id=topic_id, error_code=error))
+
+    def respond(results: dict[str, DeletableTopicResult]) -> None:
+        call.respond(DeleteTopicsResponse(responses=[*failed, *results.values()]))
+
+    if good:
+        broker.topic_admin.delete(list(dict.fromkeys(good)), request.timeout_ms, respond)
+    else:
+        respond({})
+
+
+def _asked(call: Call[DeleteTopicsRequest]) -> list[tuple[str | None, bytes]]:
+    request = call.request
+    if call.version < 6:
+        return [(name, ZERO_UUID) for name in request.topic_names]
+    asked: list[tuple[str | None, bytes]] = []
+    for topic in request.topics:
+        if topic.name is not None and topic.topic_id != ZERO_UUID:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Topic name and topic ID can not both be specified.")
+        if topic.name is not None:
+            asked.append((topic.name, ZERO_UUID))
+        else:
+            asked.append((call.broker.metadata_cache.topic_name(topic.topic_id), topic.topic_id))
+    return asked
+
+
+def _refusal(call: Call[DeleteTopicsRequest], name: str, *, by_id: bool) -> ErrorCode | None:
+    if by_id and not _allowed(call, Operation.DESCRIBE, name):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if not _allowed(call, Operation.DELETE, name):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if not call.broker.metadata_cache.contains_topic(name):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return None
+
+
+def _allowed(call: Call[DeleteTopicsRequest], operation: Operation, name: str) -> bool:
+    return call.broker.authorizer.authorize(call.connection, operation, ResourceType.TOPIC, name)

@@ -1,0 +1,119 @@
+"""DescribeConfigs (key 32, versions 0-4): configs of topics, of this broker, of its loggers.
+
+A broker resource with an empty name is the cluster-wide dynamic default; another broker's id is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from broker.api.authorization import CLUSTER_NAME, Operation, ResourceType
+from broker.api.registry import Call, api
+from broker.config_admin import (
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    LOGGER_RESOURCE,
+    TOPIC_RESOURCE,
+)
+from broker.config_view import ConfigEntry, Source, logger_entries
+from broker.dispatcher import error_of
+from broker.topic_names import topic_name_fault
+from network.protocol.api import ApiKey
+from network.protocol.errors import ApiError, ErrorCode
+from network.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+_KNOWN_TYPES = (TOPIC_RESOURCE, BROKER_RESOURCE, LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE)
+
+
+def _error_form(call: Call[DescribeConfigsRequest], code: ErrorCode, message: str | None) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(results=[_failed(resource, code, message) for resource in call.request.resources])
+
+
+def _failed(resource: DescribeConfigsResource, code: ErrorCode, message: str | None) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code=code,
+        error_message=message or code.message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+@api(ApiKey.DESCRIBE_CONFIGS, versions=(0, 4), error_form=_error_form)
+def handle(call: Call[DescribeConfigsRequest]) -> DescribeConfigsResponse:
+    if any(resource.resource_type not in _KNOWN_TYPES for resource in call.request.resources):
+        raise ApiError(ErrorCode.INVALID_REQUEST)
+    results = []
+    for resource in call.request.resources:
+        try:
+            entries = _entries(call, resource)
+        except Exception as error:
+            code, message = error_of(error)
+            if code is ErrorCode.UNKNOWN_SERVER_ERROR:
+                raise
+            results.append(_failed(resource, code, message))
+            continue
+        wanted = set(resource.configuration_keys) if resource.configuration_keys else None
+        results.append(
+            DescribeConfigsResult(
+                error_code=ErrorCode.NONE,
+                error_message=None,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+                configs=[_result(call, entry) for entry in entries if wanted is None or entry.name in wanted],
+            )
+        )
+    return DescribeConfigsResponse(results=results)
+
+
+def _entries(call: Call[DescribeConfigsRequest], resource: DescribeConfigsResource) -> Iterable[ConfigEntry]:
+    broker, name = call.broker, resource.resource_name
+    if resource.resource_type == TOPIC_RESOURCE:
+        if not broker.authorizer.authorize(call.connection, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name):
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        fault = topic_name_fault(name)
+        if fault is not None:
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {fault}")
+        if not broker.metadata_cache.contains_topic(name):
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return broker.config_view.topic_entries(broker.config_admin.stored(TOPIC_RESOURCE, name))
+    if not broker.authorizer.authorize(call.connection, Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
+        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if resource.resource_type == BROKER_RESOURCE:
+        if name == "":
+            return broker.config_view.default_broker_entries(broker.config_admin.stored(BROKER_RESOURCE, ""))
+        broker.config_admin.check_own_broker(name)
+        return broker.config_view.broker_entries()
+    if resource.resource_type == LOGGER_RESOURCE:
+        if name == "":
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+        broker.config_admin.check_own_broker(name)
+        return logger_entries()
+    if name == "":
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
+    return ()
+
+
+def _result(call: Call[DescribeConfigsRequest], entry: ConfigEntry) -> DescribeConfigsResourceResult:
+    result = DescribeConfigsResourceResult(
+        name=entry.name, value=entry.value, read_only=entry.read_only, is_sensitive=entry.sensitive
+    )
+    version = call.version
+    if version == 0:
+        result.is_default = entry.source is Source.DEFAULT
+        return result
+    result.config_source = entry.source
+    if call.request.include_synonyms:
+        result.synonyms = [
+            DescribeConfigsSynonym(name=synonym.name, value=synonym.value, source=synonym.source)
+            for synonym in entry.synonyms
+        ]
+    if version >= 3:
+        result.config_type = entry.type
+    return result

@@ -1,0 +1,283 @@
+"""Fetch (key 1, versions 0-17): read record batches, by consumers and by followers.
+
+Answers at once when there are `min_bytes`, an error, a divergence or a preferred replica to report, else waits for up
+to `max_wait_ms`. Sessions (version 7 and later) leave out what has not changed. Partitions are named by topic id from
+version 13 on. Followers read to the log end and may only ask the leader; consumers read to the high watermark or, with
+read_committed, to the last stable offset, and from version 11 on may ask any replica.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.api.authorization import CLUSTER_NAME, Operation, ResourceType
+from broker.api.registry import Call, api
+from broker.replication.down_conversion import convert_answer
+from broker.replication.fetch_session import (
+    Answer,
+    FetchContext,
+    PartitionKey,
+    Wanted,
+    WantedPartition,
+    len_of,
+)
+from broker.replication.results import (
+    ClientMetadata,
+    FetchEntry,
+    FetchParams,
+    FetchPartitionData,
+    LogReadResult,
+)
+from log.fetch_data import FetchIsolation
+from log.topic_partition import TopicPartition
+from network.protocol.api import ApiKey
+from network.protocol.errors import ErrorCode
+from network.protocol.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+from network.protocol.uuids import ZERO_UUID
+
+if TYPE_CHECKING:
+    from broker.metadata_cache import MetadataSnapshot
+
+_NONE = ErrorCode.NONE
+_NO_RECORDS = b""
+_LEADER_HINT_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+def _error_form(call: Call[FetchRequest], code: ErrorCode, message: str | None) -> FetchResponse:
+    request = call.request
+    if call.version >= 7:
+        return FetchResponse(error_code=code, session_id=request.session_id)
+    topics = []
+    for topic in request.topics:
+        partitions = [_error_answer(partition.partition, code) for partition in topic.partitions]
+        topics.append(FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=partitions))
+    return FetchResponse(responses=topics)
+
+
+@api(ApiKey.FETCH, versions=(0, 17), error_form=_error_form)
+def handle(call: Call[FetchRequest]) -> FetchResponse | None:
+    request, broker, version = call.request, call.broker, call.header.api_version
+    replica_id = request.replica_state.replica_id if version >= 15 else request.replica_id
+    is_follower = replica_id >= 0
+    snapshot = broker.metadata_cache.snapshot
+    context = broker.fetch_manager.context(
+        version,
+        request.session_id,
+        request.session_epoch if version >= 7 else -1,
+        is_follower,
+        _wanted(request, version, snapshot),
+        _forgotten(request, version),
+        snapshot.topic_names.get,
+    )
+    if context.error is not _NONE:
+        return FetchResponse(error_code=context.error)
+    keys: dict[TopicPartition, PartitionKey] = {}
+    entries: list[FetchEntry] = []
+    failed: list[Answer] = []
+    may_read_all = _may_read_all(call, is_follower)
+    for key, wanted in context.partitions():
+        error = _NONE
+        topic = key.topic
+        if topic is None:
+            error = ErrorCode.UNKNOWN_TOPIC_ID
+        elif not may_read_all and (is_follower or not _may_read(call, topic)):
+            error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif snapshot.partition(topic, key.partition) is None:
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if error is not _NONE:
+            failed.append((key, _error_answer(key.partition, error)))
+            continue
+        assert topic is not None
+        tp = TopicPartition(topic, key.partition)
+        keys[tp] = key
+        entries.append((tp, FetchPartitionData(
+            key.topic_id, wanted.fetch_offset, wanted.fetcher_log_start_offset, wanted.max_bytes,
+            wanted.current_leader_epoch, wanted.last_fetched_epoch,
+        )))  # fmt: skip
+    params = _params(call, replica_id)
+
+    def respond(results: list[tuple[TopicPartition, LogReadResult]]) -> None:
+        answers = failed.copy()
+        for tp, result in results:
+            answers.append((keys[tp], _answer(call, tp, result, is_follower)))
+        _respond(call, context, answers, is_follower)
+
+    if entries:
+        broker.replica_manager.fetch_messages(params, entries, respond)
+    else:
+        respond([])
+    return None
+
+
+def _params(call: Call[FetchRequest], replica_id: int) -> FetchParams:
+    request, version = call.request, call.header.api_version
+    max_bytes = request.max_bytes if version >= 3 else 2**31 - 1
+    client = None
+    if replica_id >= 0:
+        isolation = FetchIsolation.LOG_END
+    else:
+        max_bytes = min(max_bytes, call.broker.fetch_max_bytes)
+        isolation = FetchIsolation.TXN_COMMITTED if request.isolation_level == 1 else FetchIsolation.HIGH_WATERMARK
+        if version >= 11:
+            connection = call.connection
+            client = ClientMetadata(
+                request.rack_id,
+                call.header.client_id or "",
+                connection.client_host,
+                connection.principal,
+                connection.listener_name,
+            )
+    return FetchParams(
+        version,
+        replica_id,
+        request.replica_state.replica_epoch if version >= 15 else -1,
+        request.max_wait_ms,
+        min(request.min_bytes, max_bytes),
+        max_bytes,
+        isolation,
+        client,
+    )
+
+
+def _wanted(request: FetchRequest, version: int, snapshot: MetadataSnapshot) -> list[Wanted]:
+    wanted: list[Wanted] = []
+    for topic in request.topics:
+        if version >= 13:
+            topic_id = topic.topic_id
+            name = snapshot.topic_names.get(topic_id)
+        else:
+            topic_id, name = ZERO_UUID, topic.topic
+        for partition in topic.partitions:
+            wanted.append((
+                PartitionKey(name, topic_id, partition.partition),
+                WantedPartition(
+                    partition.partition_max_bytes, partition.fetch_offset, partition.log_start_offset,
+                    partition.current_leader_epoch, partition.last_fetched_epoch,
+                ),
+            ))  # fmt: skip
+    return wanted
+
+
+def _forgotten(request: FetchRequest, version: int) -> list[PartitionKey]:
+    return [
+        PartitionKey(None if version >= 13 else topic.topic, topic.topic_id, partition)
+        for topic in request.forgotten_topics_data
+        for partition in topic.partitions
+    ]
+
+
+def _may_read_all(call: Call[FetchRequest], is_follower: bool) -> bool:
+    authorizer = call.broker.authorizer
+    if authorizer.allows_everything:
+        return True
+    return is_follower and authorizer.authorize(
+        call.connection, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME
+    )
+
+
+def _may_read(call: Call[FetchRequest], topic: str) -> bool:
+    return call.broker.authorizer.authorize(call.connection, Operation.READ, ResourceType.TOPIC, topic)
+
+
+def _error_answer(partition: int, error: ErrorCode) -> PartitionData:
+    return PartitionData(partition_index=partition, error_code=error, high_watermark=-1, records=_NO_RECORDS)
+
+
+def _answer(call: Call[FetchRequest], tp: TopicPartition, result: LogReadResult, is_follower: bool) -> PartitionData:
+    version = call.header.api_version
+    error = result.error
+    if error is not _NONE:
+        if error is ErrorCode.KAFKA_STORAGE_ERROR and version <= 5:
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        answer = _error_answer(tp.partition, error)
+        if version >= 16 and error in _LEADER_HINT_ERRORS:
+            answer.current_leader = _current_leader(call, tp)
+        return answer
+    answer = PartitionData(
+        partition_index=tp.partition,
+        high_watermark=result.high_watermark,
+        last_stable_offset=result.last_stable_offset,
+        log_start_offset=result.log_start_offset,
+        records=_NO_RECORDS if result.records is None else result.records,
+    )
+    if result.aborted_transactions is not None:
+        answer.aborted_transactions = [
+            AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+            for aborted in result.aborted_transactions
+        ]
+    if result.diverging_epoch is not None:
+        answer.diverging_epoch = EpochEndOffset(
+            epoch=result.diverging_epoch.epoch, end_offset=result.diverging_epoch.end_offset
+        )
+    if result.preferred_read_replica >= 0:
+        answer.preferred_read_replica = result.preferred_read_replica
+    if not is_follower:
+        convert_answer(answer, tp, version, call.broker.replica_manager)
+    return answer
+
+
+def _current_leader(call: Call[FetchRequest], tp: TopicPartition) -> LeaderIdAndEpoch:
+    partition = call.broker.replica_manager.get_partition(tp)
+    if partition is not None and partition.leader_id is not None:
+        return LeaderIdAndEpoch(leader_id=partition.leader_id, leader_epoch=partition.leader_epoch)
+    state = call.broker.metadata_cache.partition_state(tp.topic, tp.partition)
+    return (
+        LeaderIdAndEpoch()
+        if state is None
+        else LeaderIdAndEpoch(leader_id=state.leader, leader_epoch=state.leader_epoch)
+    )
+
+
+def _respond(call: Call[FetchRequest], context: FetchContext, answers: list[Answer], is_follower: bool) -> None:
+    error, session_id, sent = context.finish(answers)
+    if len(sent) != len(answers):
+        _release_unsent(answers, sent)
+    by_id = call.header.api_version >= 13
+    topics: list[FetchableTopicResponse] = []
+    current: FetchableTopicResponse | None = None
+    metrics = call.broker.replica_manager.metrics
+    leaders: set[int] | None = None
+    for key, answer in sent:
+        name = key.topic or ""
+        if current is None or (current.topic_id != key.topic_id if by_id else current.topic != name):
+            current = FetchableTopicResponse(topic=name, topic_id=key.topic_id, partitions=[])
+            topics.append(current)
+        current.partitions.append(answer)
+        records = answer.records
+        size = 0 if records is None else len_of(records)
+        if size:
+            if is_follower:
+                metrics.all_topics.replication_bytes_out.mark(size)
+            else:
+                metrics.topic(name).bytes_out.mark(size)
+                metrics.all_topics.bytes_out.mark(size)
+        if answer.error_code and answer.current_leader.leader_id >= 0:
+            leaders = leaders or set()
+            leaders.add(answer.current_leader.leader_id)
+    response = FetchResponse(error_code=error, session_id=session_id, responses=topics)
+    if leaders:
+        cache, listener = call.broker.metadata_cache, call.connection.listener_name
+        nodes = (cache.broker_node(leader, listener) for leader in sorted(leaders))
+        response.node_endpoints = [
+            NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
+            for node in nodes
+            if node is not None
+        ]
+    call.respond(response)
+
+
+def _release_unsent(answers: list[Answer], sent: object) -> None:
+    kept = {id(answer) for _, answer in sent}  # type: ignore[attr-defined]
+    for _, answer in answers:
+        release = getattr(answer.records, "release", None)
+        if release is not None and id(answer) not in kept and not isinstance(answer.records, memoryview):
+            release()

@@ -1,0 +1,130 @@
+"""IncrementalAlterConfigs (key 44, versions 0-1): set, delete, append to and subtract from overrides of a resource.
+
+Logger resources are applied at once and not stored.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+
+from broker.api.alter_configs import authorize_alter_configs
+from broker.api.authorization import Operation as AclOperation
+from broker.api.cluster_action import require_cluster
+from broker.api.registry import Call, api
+from broker.config.broker_keys import BROKER_KEYS
+from broker.config.topic_keys import TOPIC_KEYS
+from broker.config_admin import (
+    APPEND,
+    BROKER_RESOURCE,
+    DELETE,
+    LOGGER_RESOURCE,
+    SET,
+    SUBTRACT,
+    TOPIC_RESOURCE,
+    Operation,
+)
+from broker.dispatcher import error_of
+from network.protocol.api import ApiKey
+from network.protocol.errors import ApiError, ErrorCode
+from network.protocol.messages.incremental_alter_configs import (
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+_LEVELS = {
+    "TRACE": logging.DEBUG - 5,
+    "DEBUG": logging.DEBUG,
+    "INFO": logging.INFO,
+    "WARN": logging.WARNING,
+    "ERROR": logging.ERROR,
+    "FATAL": logging.CRITICAL,
+}
+
+
+def _error_form(
+    call: Call[IncrementalAlterConfigsRequest], code: ErrorCode, message: str | None
+) -> IncrementalAlterConfigsResponse:
+    return IncrementalAlterConfigsResponse(
+        responses=[_answer(resource, code, message) for resource in call.request.resources]
+    )
+
+
+def _answer(
+    resource: AlterConfigsResource, code: ErrorCode = ErrorCode.NONE, message: str | None = None
+) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=code,
+        error_message=message if code is ErrorCode.NONE else message or code.message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+@api(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=(0, 1), error_form=_error_form)
+def handle(call: Call[IncrementalAlterConfigsRequest]) -> IncrementalAlterConfigsResponse:
+    counts = Counter((resource.resource_type, resource.resource_name) for resource in call.request.resources)
+    answers = []
+    for resource in call.request.resources:
+        try:
+            if counts[(resource.resource_type, resource.resource_name)] > 1:
+                raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            _alter(call, resource)
+        except Exception as error:
+            code, message = error_of(error)
+            if code is ErrorCode.UNKNOWN_SERVER_ERROR and not isinstance(error, ApiError):
+                raise
+            answers.append(_answer(resource, code, message))
+        else:
+            answers.append(_answer(resource))
+    return IncrementalAlterConfigsResponse(responses=answers)
+
+
+def _operations(resource: AlterConfigsResource) -> list[Operation]:
+    names = [config.name for config in resource.configs]
+    if len(set(names)) != len(names):
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    operations = []
+    for config in resource.configs:
+        if config.config_operation not in (SET, DELETE, APPEND, SUBTRACT):
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown operation type {config.config_operation}")
+        if config.value is None and config.config_operation != DELETE:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {config.name}")
+        operations.append(Operation(config.name, config.config_operation, config.value))
+    return operations
+
+
+def _alter(call: Call[IncrementalAlterConfigsRequest], resource: AlterConfigsResource) -> None:
+    operations = _operations(resource)
+    admin, name, validate_only = call.broker.config_admin, resource.resource_name, call.request.validate_only
+    if resource.resource_type == LOGGER_RESOURCE:
+        admin.check_own_broker(name)
+        require_cluster(call, AclOperation.ALTER_CONFIGS)
+        _alter_loggers(operations, validate_only=validate_only)
+        return
+    authorize_alter_configs(call, resource.resource_type, name)
+    if resource.resource_type == TOPIC_RESOURCE:
+        stored = admin.stored(TOPIC_RESOURCE, name)
+        admin.write_topic(name, admin.apply(stored, operations, TOPIC_KEYS), validate_only=validate_only)
+    else:
+        stored = admin.stored(BROKER_RESOURCE, name)
+        admin.write_broker(name, admin.apply(stored, operations, BROKER_KEYS), validate_only=validate_only)
+
+
+def _alter_loggers(operations: list[Operation], *, validate_only: bool) -> None:
+    for operation in operations:
+        if operation.kind in (APPEND, SUBTRACT):
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Loggers can only be set or deleted")
+        if operation.name == "root" and operation.kind == DELETE:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Removing the level of the root logger is not allowed")
+        if operation.name != "root" and operation.name not in logging.root.manager.loggerDict:
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"Logger {operation.name} does not exist")
+        if operation.kind == SET and operation.value not in _LEVELS:
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"Unknown log level {operation.value}")
+    if validate_only:
+        return
+    for operation in operations:
+        logger = logging.getLogger(None if operation.name == "root" else operation.name)
+        logger.setLevel(_LEVELS[operation.value or ""] if operation.kind == SET else logging.NOTSET)

@@ -1,0 +1,37 @@
+"""InitProducerId (key 22, versions 0-5): a producer id for an idempotent or a transactional producer.
+
+Without a transactional id the producer gets a fresh id with epoch 0 from this broker's block of ids. With one, the
+transaction coordinator answers.
+"""
+
+from __future__ import annotations
+
+from broker.api.authorization import CLUSTER_NAME, Operation, ResourceType
+from broker.api.registry import Call, api
+from network.protocol.api import ApiKey
+from network.protocol.errors import ApiError, ErrorCode
+from network.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+
+@api(ApiKey.INIT_PRODUCER_ID, versions=(0, 5))
+def handle(call: Call[InitProducerIdRequest]) -> InitProducerIdResponse | None:
+    request, broker = call.request, call.broker
+    authorizer, connection = broker.authorizer, call.connection
+    if (request.producer_id == -1) != (request.producer_epoch == -1):
+        raise ApiError(ErrorCode.INVALID_REQUEST)
+    if request.transactional_id is not None:
+        if not authorizer.authorize(
+            connection, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id
+        ):
+            raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        if broker.txn_coordinator is None:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        broker.txn_coordinator.init_producer_id(call)
+        return None
+    if not (
+        authorizer.authorize(connection, Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME)
+        or authorizer.authorize_any(connection, Operation.WRITE, ResourceType.TOPIC)
+    ):
+        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    producer_id = broker.producer_ids.next_id()
+    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)

@@ -1,0 +1,199 @@
+"""Metadata (key 3, versions 0-12): brokers, topics, partitions and their leaders.
+
+In version 0 an empty topic list means all topics; from version 1 a null list does, and an empty one means none.
+Version 12 may ask by topic id. Missing topics are created if the broker and the request allow it, and are then
+reported with LEADER_NOT_AVAILABLE until they have leaders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from broker.api.authorization import (
+    CLUSTER_NAME,
+    NOT_ASKED,
+    Operation,
+    ResourceType,
+    authorized_operations,
+)
+from broker.api.registry import Call, api
+from broker.config.kafka_config import INTERNAL_TOPICS
+from broker.context import BrokerContext
+from broker.metadata_cache import MetadataSnapshot, Partitions
+from broker.topic_names import is_valid_topic_name
+from network.protocol.api import ApiKey
+from network.protocol.errors import ApiError, ErrorCode
+from network.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from network.protocol.messages.update_metadata import UpdateMetadataPartitionState
+from network.protocol.uuids import ZERO_UUID
+
+
+def _error_form(call: Call[MetadataRequest], code: ErrorCode, message: str | None) -> MetadataResponse:
+    topics = [
+        MetadataResponseTopic(error_code=code, name=topic.name or "", topic_id=topic.topic_id)
+        for topic in call.request.topics or ()
+    ]
+    return MetadataResponse(topics=topics)
+
+
+def creates_topics_of(broker: BrokerContext, request: MetadataRequest) -> bool:
+    """Whether answering may create topics, and so may wait for ZooKeeper."""
+    known = broker.metadata_cache.snapshot.topics
+    return any(topic.name is not None and topic.name not in known for topic in request.topics or ())
+
+
+@api(ApiKey.METADATA, versions=(0, 12), error_form=_error_form)
+def handle(call: Call[MetadataRequest]) -> MetadataResponse:
+    request, broker, version = call.request, call.broker, call.version
+    snapshot = broker.metadata_cache.snapshot
+    if version < 12 and any(topic.name is None or topic.topic_id != ZERO_UUID for topic in request.topics or ()):
+        raise ApiError(ErrorCode.INVALID_REQUEST)
+    topics: list[MetadataResponseTopic] = []
+    if request.topics is None or (version == 0 and not request.topics):
+        names = [name for name in snapshot.topics if _may_describe(call, name)]
+        topics.extend(_topic(call, snapshot, name) for name in names)
+    elif version >= 12 and any(topic.topic_id != ZERO_UUID for topic in request.topics):
+        topics.extend(_topic_by_id(call, snapshot, topic.topic_id) for topic in request.topics)
+    else:
+        asked = dict.fromkeys(topic.name or "" for topic in request.topics)
+        topics.extend(_topics_by_name(call, snapshot, asked))
+    nodes = snapshot.nodes(call.connection.listener_name)
+    cluster_operations = NOT_ASKED
+    if request.include_cluster_authorized_operations and 8 <= version <= 10:
+        cluster_operations = _cluster_operations(call)
+    return MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(node_id=node.id, host=node.host, port=node.port, rack=node.rack) for node in nodes
+        ],
+        cluster_id=broker.cluster_id,
+        controller_id=-1 if broker.metadata_cache.controller_id is None else snapshot.controller_id,
+        topics=topics,
+        cluster_authorized_operations=cluster_operations,
+    )
+
+
+def _cluster_operations(call: Call[MetadataRequest]) -> int:
+    authorizer = call.broker.authorizer
+    if authorizer.authorize(call.connection, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+        return authorized_operations(authorizer, call.connection, ResourceType.CLUSTER, CLUSTER_NAME)
+    return 0
+
+
+def _may_describe(call: Call[MetadataRequest], name: str) -> bool:
+    authorizer = call.broker.authorizer
+    return authorizer.allows_everything or authorizer.authorize(
+        call.connection, Operation.DESCRIBE, ResourceType.TOPIC, name
+    )
+
+
+def _topic_by_id(call: Call[MetadataRequest], snapshot: MetadataSnapshot, topic_id: bytes) -> MetadataResponseTopic:
+    name = snapshot.topic_names.get(topic_id)
+    if name is None:
+        return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
+    if not _may_describe(call, name):
+        return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=None, topic_id=topic_id)
+    return _topic(call, snapshot, name)
+
+
+def _topics_by_name(
+    call: Call[MetadataRequest], snapshot: MetadataSnapshot, names: Iterable[str]
+) -> list[MetadataResponseTopic]:
+    broker = call.broker
+    may_create = broker.config.get_bool("auto.create.topics.enable") and (
+        call.version < 4 or call.request.allow_auto_topic_creation
+    )
+    found: list[MetadataResponseTopic] = []
+    missing: list[str] = []
+    for name in names:
+        if not _may_describe(call, name):
+            found.append(_failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        elif name in snapshot.topics:
+            found.append(_topic(call, snapshot, name))
+        elif not may_create:
+            valid = is_valid_topic_name(name)
+            found.append(
+                _failed(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if valid else ErrorCode.INVALID_TOPIC_EXCEPTION)
+            )
+        elif not _may_create(call, name):
+            found.append(_failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        else:
+            missing.append(name)
+    if missing:
+        results = broker.auto_topic_creation.create(missing)
+        found.extend(_failed(name, results[name]) for name in missing)
+    return found
+
+
+def _may_create(call: Call[MetadataRequest], name: str) -> bool:
+    authorizer, connection = call.broker.authorizer, call.connection
+    if authorizer.allows_everything:
+        return True
+    return authorizer.authorize(
+        connection, Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME
+    ) or authorizer.authorize(connection, Operation.CREATE, ResourceType.TOPIC, name)
+
+
+def _failed(name: str, error: ErrorCode) -> MetadataResponseTopic:
+    return MetadataResponseTopic(error_code=error, name=name, is_internal=name in INTERNAL_TOPICS)
+
+
+def _topic(call: Call[MetadataRequest], snapshot: MetadataSnapshot, name: str) -> MetadataResponseTopic:
+    operations = NOT_ASKED
+    if call.version >= 8 and call.request.include_topic_authorized_operations:
+        operations = authorized_operations(call.broker.authorizer, call.connection, ResourceType.TOPIC, name)
+    return MetadataResponseTopic(
+        name=name,
+        topic_id=snapshot.topic_id(name),
+        is_internal=name in INTERNAL_TOPICS,
+        partitions=partition_answers(snapshot, snapshot.topics[name], call.connection.listener_name, call.version),
+        topic_authorized_operations=operations,
+    )
+
+
+def partition_answers(
+    snapshot: MetadataSnapshot, partitions: Partitions, listener: str, version: int
+) -> list[MetadataResponsePartition]:
+    """The partitions of a topic as a client on `listener` sees them."""
+    return [_partition(snapshot, state, listener, version) for state in partitions.values()]
+
+
+def _partition(
+    snapshot: MetadataSnapshot, state: UpdateMetadataPartitionState, listener: str, version: int
+) -> MetadataResponsePartition:
+    brokers = snapshot.brokers
+    leader = brokers.get(state.leader)
+    error = ErrorCode.NONE
+    leader_id = state.leader
+    if leader is None:
+        error, leader_id = ErrorCode.LEADER_NOT_AVAILABLE, -1
+    elif listener not in leader.endpoints:
+        leader_id = -1
+        error = ErrorCode.LISTENER_NOT_FOUND if version >= 6 else ErrorCode.LEADER_NOT_AVAILABLE
+    replicas, isr = list(state.replicas), list(state.isr)
+    if version == 0:
+        alive = [replica for replica in replicas if replica in brokers]
+        alive_isr = [replica for replica in isr if replica in brokers]
+        if error is ErrorCode.NONE and (len(alive) < len(replicas) or len(alive_isr) < len(isr)):
+            error = ErrorCode.REPLICA_NOT_AVAILABLE
+        replicas, isr = alive, alive_isr
+    offline = list(state.offline_replicas)
+    offline.extend(
+        replica
+        for replica in state.replicas
+        if replica not in offline and (replica not in brokers or listener not in brokers[replica].endpoints)
+    )
+    return MetadataResponsePartition(
+        error_code=error,
+        partition_index=state.partition_index,
+        leader_id=leader_id,
+        leader_epoch=state.leader_epoch,
+        replica_nodes=replicas,
+        isr_nodes=isr,
+        offline_replicas=offline,
+    )

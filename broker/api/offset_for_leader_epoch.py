@@ -1,0 +1,59 @@
+"""OffsetForLeaderEpoch (key 23, versions 0-4): where a leader epoch ends in this leader's log.
+
+Followers use it to find where to truncate, consumers to detect that records they read were lost. Leader only. No such
+epoch is not an error: the answer then is epoch -1, offset -1.
+"""
+
+from __future__ import annotations
+
+from broker.api.authorization import CLUSTER_NAME, Operation, ResourceType
+from broker.api.registry import Call, api
+from broker.dispatcher import error_of
+from log.topic_partition import TopicPartition
+from network.protocol.api import ApiKey
+from network.protocol.errors import ErrorCode
+from network.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
+
+
+def _error_form(
+    call: Call[OffsetForLeaderEpochRequest], code: ErrorCode, message: str | None
+) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[EpochEndOffset(error_code=code, partition=p.partition) for p in topic.partitions],
+            )
+            for topic in call.request.topics
+        ]
+    )
+
+
+@api(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=(0, 4), error_form=_error_form)
+def handle(call: Call[OffsetForLeaderEpochRequest]) -> OffsetForLeaderEpochResponse:
+    authorizer, connection, manager = call.broker.authorizer, call.connection, call.broker.replica_manager
+    everything = authorizer.authorize(connection, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+    topics = []
+    for topic in call.request.topics:
+        allowed = everything or authorizer.authorize(connection, Operation.DESCRIBE, ResourceType.TOPIC, topic.topic)
+        answers = []
+        for asked in topic.partitions:
+            answer = EpochEndOffset(partition=asked.partition)
+            if not allowed:
+                answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            else:
+                try:
+                    found = manager.last_offset_for_leader_epoch(
+                        TopicPartition(topic.topic, asked.partition), asked.current_leader_epoch, asked.leader_epoch
+                    )
+                    answer.leader_epoch, answer.end_offset = found.epoch, found.end_offset
+                except Exception as error:
+                    answer.error_code, _ = error_of(error)
+            answers.append(answer)
+        topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=answers))
+    return OffsetForLeaderEpochResponse(topics=topics)

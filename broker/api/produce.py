@@ -1,0 +1,220 @@
+"""Produce (key 0, versions 0-11): append record batches.
+
+acks 0 is never answered, and any failure of it closes the connection; acks 1 is answered after the local append;
+acks -1 when the in-sync replicas have the records, or at the timeout. A partition that fails does not fail the others.
+From version 3 a partition carries exactly one batch of format 2; older versions may carry older formats.
+From version 10 NOT_LEADER_OR_FOLLOWER comes with the leader that this broker knows of.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from broker.api.authorization import Operation, ResourceType
+from broker.api.registry import Call, api
+from broker.replication.results import PartitionAppendResult
+from log.topic_partition import TopicPartition
+from log.validation import AppendOrigin
+from network.protocol.api import ApiKey
+from network.protocol.errors import ApiError, ErrorCode
+from network.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+
+Results = dict[TopicPartition, PartitionAppendResult]
+
+_ADMIN_CLIENT = "__admin_client"
+_NONE = ErrorCode.NONE
+
+# Places in the header of a batch of format 2.
+_LENGTH_AT, _MAGIC_AT, _ATTRIBUTES_AT = 8, 16, 22
+_HEADER_SIZE = 61
+_TRANSACTIONAL_BIT = 0x10
+_CODEC_MASK, _ZSTD = 0x07, 4
+
+
+def _error_form(call: Call[ProduceRequest], code: ErrorCode, message: str | None) -> ProduceResponse | None:
+    request = call.request
+    if request is None or request.acks == 0:
+        return None
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                partition_responses=[
+                    PartitionProduceResponse(
+                        index=partition.index, error_code=code, base_offset=-1, error_message=message
+                    )
+                    for partition in topic.partition_data
+                ],
+            )
+            for topic in request.topic_data
+        ]
+    )
+
+
+@api(ApiKey.PRODUCE, versions=(0, 11), error_form=_error_form)
+def handle(call: Call[ProduceRequest]) -> None:
+    request, broker, version = call.request, call.broker, call.header.api_version
+    known = broker.metadata_cache.snapshot.topics
+    checks_topics = not broker.authorizer.allows_everything
+    entries: dict[TopicPartition, Any] = {}
+    failed: Results = {}
+    transactional: list[TopicPartition] = []
+    for topic in request.topic_data:
+        name = topic.name
+        partitions = known.get(name)
+        denied = checks_topics and not broker.authorizer.authorize(
+            call.connection, Operation.WRITE, ResourceType.TOPIC, name
+        )
+        for data in topic.partition_data:
+            tp = TopicPartition(name, data.index)
+            records = data.records
+            if records is not None and len(records) >= _HEADER_SIZE and records[_MAGIC_AT] == 2:
+                attributes = records[_ATTRIBUTES_AT]
+                if attributes & _TRANSACTIONAL_BIT:
+                    transactional.append(tp)
+            else:
+                attributes = 0
+            if denied:
+                failed[tp] = PartitionAppendResult(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            elif partitions is None or data.index not in partitions:
+                failed[tp] = PartitionAppendResult(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            elif version >= 3 and (fault := _fault(records, attributes, version)) is not None:
+                failed[tp] = fault
+            elif records is None:
+                entries[tp] = b""
+            else:
+                entries[tp] = records
+    if transactional:
+        _check_transactional(call, request)
+
+    def respond(results: Results) -> None:
+        if failed:
+            results = {**failed, **results}
+        _respond(call, request, results)
+
+    def append(to_append: dict[TopicPartition, Any]) -> None:
+        broker.replica_manager.append_records(
+            request.timeout_ms,
+            request.acks,
+            to_append,
+            AppendOrigin.CLIENT,
+            respond,
+            call.header.client_id == _ADMIN_CLIENT,
+            version,
+        )
+
+    if not entries:
+        respond({})
+    elif transactional and broker.transaction_verifier is not None:
+        broker.transaction_verifier.verify_then_append(call, entries, transactional, failed, append, respond)
+    else:
+        append(entries)
+
+
+def _fault(records: Any, attributes: int, version: int) -> PartitionAppendResult | None:
+    """What version 3 and later refuse before the log is asked."""
+    size = 0 if records is None else len(records)
+    if size < _HEADER_SIZE:
+        text = f"Produce requests with version {version} must have at least one record batch per partition"
+        if size == 0 or size <= _MAGIC_AT or records[_MAGIC_AT] == 2:
+            return PartitionAppendResult(ErrorCode.INVALID_RECORD, error_message=text)
+    if records[_MAGIC_AT] != 2:
+        text = (
+            f"Produce requests with version {version} are only allowed to contain record batches with magic version 2"
+        )
+        return PartitionAppendResult(ErrorCode.INVALID_RECORD, error_message=text)
+    length = int.from_bytes(records[_LENGTH_AT : _LENGTH_AT + 4], "big", signed=True)
+    if 0 <= length + 12 < size:
+        text = f"Produce requests with version {version} are only allowed to contain exactly one record batch"
+        return PartitionAppendResult(ErrorCode.INVALID_RECORD, error_message=text)
+    if version < 7 and attributes & _CODEC_MASK == _ZSTD:
+        text = f"Produce requests with version {version} are not allowed to use ZStandard compression"
+        return PartitionAppendResult(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, error_message=text)
+    return None
+
+
+def _check_transactional(call: Call[ProduceRequest], request: ProduceRequest) -> None:
+    transactional_id = request.transactional_id
+    if transactional_id is None or not call.broker.authorizer.authorize(
+        call.connection, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id
+    ):
+        raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+
+
+def _respond(call: Call[ProduceRequest], request: ProduceRequest, results: Results) -> None:
+    if request.acks == 0:
+        if any(result.error is not _NONE for result in results.values()):
+            call.close_connection()
+        else:
+            call.respond(None)
+        return
+    version = call.header.api_version
+    topics = []
+    moved: list[TopicPartition] | None = None
+    for topic in request.topic_data:
+        name = topic.name
+        partitions = []
+        for data in topic.partition_data:
+            tp = TopicPartition(name, data.index)
+            result = results[tp]
+            answer = PartitionProduceResponse(
+                index=data.index,
+                base_offset=result.base_offset,
+                log_append_time_ms=result.log_append_time_ms,
+                log_start_offset=result.log_start_offset,
+            )
+            if result.error is not _NONE:
+                _set_error(answer, result, version)
+                if result.error is ErrorCode.NOT_LEADER_OR_FOLLOWER and version >= 10:
+                    moved = moved or []
+                    moved.append(tp)
+                    answer.current_leader = _current_leader(call, tp)
+            partitions.append(answer)
+        topics.append(TopicProduceResponse(name=name, partition_responses=partitions))
+    response = ProduceResponse(responses=topics)
+    if moved is not None:
+        response.node_endpoints = _endpoints(call, moved)
+    call.respond(response)
+
+
+def _set_error(answer: PartitionProduceResponse, result: PartitionAppendResult, version: int) -> None:
+    answer.error_code = result.error
+    answer.base_offset = -1
+    answer.error_message = result.error_message
+    answer.record_errors = [
+        BatchIndexAndErrorMessage(batch_index=error.batch_index, batch_index_error_message=error.message)
+        for error in result.record_errors
+    ]
+    if result.error is ErrorCode.KAFKA_STORAGE_ERROR and version < 4:
+        answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def _current_leader(call: Call[ProduceRequest], tp: TopicPartition) -> LeaderIdAndEpoch:
+    partition = call.broker.replica_manager.get_partition(tp)
+    if partition is not None and partition.leader_id is not None:
+        return LeaderIdAndEpoch(leader_id=partition.leader_id, leader_epoch=partition.leader_epoch)
+    state = call.broker.metadata_cache.partition_state(tp.topic, tp.partition)
+    return (
+        LeaderIdAndEpoch()
+        if state is None
+        else LeaderIdAndEpoch(leader_id=state.leader, leader_epoch=state.leader_epoch)
+    )
+
+
+def _endpoints(call: Call[ProduceRequest], moved: list[TopicPartition]) -> list[NodeEndpoint]:
+    leaders = {_current_leader(call, tp).leader_id for tp in moved}
+    cache, listener = call.broker.metadata_cache, call.connection.listener_name
+    nodes = (cache.broker_node(leader, listener) for leader in sorted(leaders))
+    return [
+        NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
+        for node in nodes
+        if node is not None
+    ]

@@ -1,0 +1,24 @@
+"""StopReplica (key 5, versions 0-4): the controller tells this broker to stop, and maybe delete, replicas."""
+
+from __future__ import annotations
+
+from broker.api.cluster_action import is_stale_broker_epoch, require_cluster_action
+from broker.api.leader_and_isr import resigned
+from broker.api.registry import Call, api
+from log.topic_partition import TopicPartition
+from network.protocol.api import ApiKey
+from network.protocol.errors import ErrorCode
+from network.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+
+
+@api(ApiKey.STOP_REPLICA, versions=(0, 4))
+def handle(call: Call[StopReplicaRequest]) -> StopReplicaResponse:
+    require_cluster_action(call)
+    broker = call.broker
+    if is_stale_broker_epoch(call, call.request.broker_epoch):
+        return StopReplicaResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+
+    def on_deleted(tp: TopicPartition, leader_epoch: int) -> None:
+        resigned(broker, tp.topic, tp.partition, leader_epoch if leader_epoch >= 0 else None)
+
+    return broker.role_changes.stop_replicas(call.request, call.version, on_deleted)

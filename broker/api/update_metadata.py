@@ -1,0 +1,56 @@
+"""UpdateMetadata (key 6, versions 0-8): the controller tells this broker what the cluster looks like.
+
+Afterwards everything is checked that waits for metadata: topic creation and deletion, elections.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from broker.api.cluster_action import is_stale_broker_epoch, require_cluster_action
+from broker.api.registry import Call, api
+from log.topic_partition import TopicPartition
+from network.protocol.api import ApiKey
+from network.protocol.errors import ErrorCode
+from network.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+
+logger = logging.getLogger(__name__)
+
+
+@api(ApiKey.UPDATE_METADATA, versions=(0, 8))
+def handle(call: Call[UpdateMetadataRequest]) -> UpdateMetadataResponse:
+    require_cluster_action(call)
+    request, broker = call.request, call.broker
+    if is_stale_broker_epoch(call, request.broker_epoch):
+        return UpdateMetadataResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+    manager = broker.replica_manager
+    with manager.state_change_lock:
+        if request.controller_epoch < manager.controller_epoch:
+            logger.warning(
+                "ignoring UpdateMetadata of controller %d with epoch %d, older than %d",
+                request.controller_id, request.controller_epoch, manager.controller_epoch,
+            )  # fmt: skip
+            return UpdateMetadataResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
+        deleted = broker.metadata_cache.update(request, call.version)
+        manager.controller_epoch = request.controller_epoch
+    if deleted:
+        for listener in broker.partition_deletion_listeners:
+            listener(deleted)
+    named = list(_named(request, call.version))
+    if named:
+        broker.topic_purgatory_check({tp.topic for tp in named})
+        elections = manager.delayed.elect_leader
+        if elections.watched:
+            for tp in named:
+                elections.check_and_complete(tp)
+    return UpdateMetadataResponse()
+
+
+def _named(request: UpdateMetadataRequest, version: int) -> list[TopicPartition]:
+    if version < 5:
+        return [TopicPartition(state.topic_name, state.partition_index) for state in request.ungrouped_partition_states]
+    return [
+        TopicPartition(topic.topic_name, state.partition_index)
+        for topic in request.topic_states
+        for state in topic.partition_states
+    ]

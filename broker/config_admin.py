@@ -1,0 +1,152 @@
+"""Changing dynamic configs of topics and brokers: the checks, then the znode and its notification.
+
+A resource's overrides are always replaced as a whole; an incremental change reads them, changes them and writes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from broker.config.broker_keys import BROKER_KEYS
+from broker.config.keys import ConfigError, ConfigType, UpdateMode, parse_value
+from broker.config.topic_config import validate_topic_overrides
+from broker.config.topic_keys import TOPIC_KEYS
+from network.protocol.errors import ApiError, ErrorCode
+
+if TYPE_CHECKING:
+    from broker.config.kafka_config import KafkaConfig
+    from controller.zk.admin import AdminZkClient
+    from controller.zk.client import ZkClient
+
+SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+TOPIC_RESOURCE, BROKER_RESOURCE, LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE = 2, 4, 8, 16
+DEFAULT_BROKER = "<default>"
+
+_THREAD_COUNTS = frozenset(
+    {
+        "num.network.threads",
+        "num.io.threads",
+        "num.replica.fetchers",
+        "num.recovery.threads.per.data.dir",
+        "background.threads",
+        "log.cleaner.threads",
+    }
+)
+
+
+class Operation(NamedTuple):
+    name: str
+    kind: int
+    value: str | None
+
+
+class ConfigAdmin:
+    """Methods wait for ZooKeeper; call them from a handler thread. All raise `ApiError`."""
+
+    def __init__(self, config: KafkaConfig, zk: ZkClient, admin: AdminZkClient) -> None:
+        self._config = config
+        self._zk = zk
+        self._admin = admin
+
+    def stored(self, resource_type: int, name: str) -> dict[str, str]:
+        """The overrides that ZooKeeper has for a topic or broker resource."""
+        return self._zk.config(self.entity_path(resource_type, name))
+
+    def entity_path(self, resource_type: int, name: str) -> str:
+        """Raises INVALID_REQUEST for a broker resource that is not this broker's."""
+        if resource_type == TOPIC_RESOURCE:
+            return f"topics/{name}"
+        if name == "":
+            return f"brokers/{DEFAULT_BROKER}"
+        self.check_own_broker(name)
+        return f"brokers/{name}"
+
+    def check_own_broker(self, name: str) -> None:
+        try:
+            broker_id = int(name)
+        except ValueError:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}") from None
+        if broker_id != self._config.broker_id:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                f"Unexpected broker id, expected {self._config.broker_id} or empty string, but received {name}",
+            )
+
+    def apply(
+        self, base: Mapping[str, str], operations: Sequence[Operation], keys: Mapping[str, object]
+    ) -> dict[str, str]:
+        """The overrides that result from incremental operations."""
+        result = dict(base)
+        table = TOPIC_KEYS if keys is TOPIC_KEYS else BROKER_KEYS
+        for operation in operations:
+            name, value = operation.name, operation.value
+            if operation.kind == SET:
+                assert value is not None
+                result[name] = value
+            elif operation.kind == DELETE:
+                result.pop(name, None)
+            else:
+                key = table.get(name)
+                if key is None:
+                    raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
+                if key.type is not ConfigType.LIST:
+                    what = "append" if operation.kind == APPEND else "subtract"
+                    raise ApiError(
+                        ErrorCode.INVALID_CONFIG, f"Config value {what} is not allowed for config key: {name}"
+                    )
+                current = parse_value(key, result.get(name, key.default)) or []
+                given = [item.strip() for item in (value or "").split(",") if item.strip()]
+                if operation.kind == APPEND:
+                    current.extend(item for item in given if item not in current)
+                else:
+                    for item in given:
+                        if item in current:
+                            current.remove(item)
+                result[name] = ",".join(current)
+        return result
+
+    def write_topic(self, topic: str, overrides: Mapping[str, str], *, validate_only: bool) -> None:
+        if not topic:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+        if not self._zk.topic_exists(topic):
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{topic}' does not exist.")
+        try:
+            validate_topic_overrides(overrides, self._config)
+        except ConfigError as error:
+            raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from None
+        if not validate_only:
+            self._admin.change_configs(f"topics/{topic}", overrides)
+
+    def write_broker(self, name: str, overrides: Mapping[str, str], *, validate_only: bool) -> None:
+        path = self.entity_path(BROKER_RESOURCE, name)
+        try:
+            self.validate_broker(overrides, per_broker=bool(name))
+        except ConfigError as error:
+            raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from None
+        if not validate_only:
+            self._admin.change_configs(path, overrides)
+
+    def validate_broker(self, overrides: Mapping[str, str], *, per_broker: bool) -> None:
+        """Check the dynamic overrides of one broker, or of all. Raises `ConfigError`."""
+        for name, text in overrides.items():
+            key = BROKER_KEYS.get(name)
+            if key is None:
+                continue  # unknown keys are kept for plug-ins
+            if key.mode is UpdateMode.READ_ONLY:
+                raise ConfigError(f"Cannot update these configs dynamically: {name}")
+            if key.mode is UpdateMode.PER_BROKER and not per_broker:
+                raise ConfigError(f"Cannot update these configs at default cluster level: {name}")
+            value = parse_value(key, text)
+            if name in _THREAD_COUNTS:
+                _check_thread_count(name, int(value), self._config.get_int(name))
+
+
+def _check_thread_count(name: str, value: int, current: int) -> None:
+    what = f"Dynamic thread count update validation failed, {name}: {value}"
+    if value < 1:
+        raise ConfigError(f"{what}, value should be at least 1")
+    if value < current // 2:
+        raise ConfigError(f"{what}, value should be at least half the current value {current}")
+    if value > current * 2:
+        raise ConfigError(f"{what}, value should not be greater than double the current value {current}")

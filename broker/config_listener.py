@@ -1,0 +1,104 @@
+"""Applies dynamic configs as they change in ZooKeeper."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from broker.config.kafka_config import KafkaConfig
+from broker.config.keys import ConfigError
+from controller.zk import paths
+from controller.zk.change_listener import ChangeListener
+from controller.zk.payloads import decode_config_change
+
+if TYPE_CHECKING:
+    from controller.zk.client import ZkClient
+    from timer.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+EntityHandler = Callable[[str, Mapping[str, str]], None]
+"""(entity name as in the path, all its overrides)"""
+
+
+class ConfigListener:
+    """Reads the entity that a notification names and hands its full set of overrides to the handler of its type.
+
+    Types: `topics`, `brokers`, `clients`, `users`, `ips`; a type without a handler is skipped.
+    """
+
+    def __init__(self, zk: ZkClient, handlers: Mapping[str, EntityHandler], clock: Clock) -> None:
+        self._zk = zk
+        self._handlers = handlers
+        self._listener = ChangeListener(zk, paths.CONFIG_CHANGES, paths.CONFIG_CHANGE_PREFIX, self._on_change, clock)
+
+    def start(self) -> None:
+        """Listen first, then load what is there, so that nothing is missed in between."""
+        self._listener.start()
+        for entity_type in self._handlers:
+            for name in self._zk.config_entities(entity_type):
+                self._apply(f"{entity_type}/{name}")
+                if entity_type == paths.USER_CONFIG:
+                    nested = self._zk.children(paths.config_entity(f"{entity_type}/{name}/clients"), watch=False)
+                    for client in nested:
+                        self._apply(f"{entity_type}/{name}/clients/{client}")
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def _on_change(self, data: bytes) -> None:
+        entity_path = decode_config_change(data)
+        if entity_path is not None:
+            self._apply(entity_path)
+
+    def _apply(self, entity_path: str) -> None:
+        entity_type, _, name = entity_path.partition("/")
+        handler = self._handlers.get(entity_type)
+        if handler is not None:
+            handler(name, self._zk.config(entity_path))
+
+
+class DynamicBrokerConfig:
+    """Lays the dynamic values of `brokers/<default>` and `brokers/N` over the static ones and tells who cares.
+
+    Invalid entries in ZooKeeper are logged and ignored.
+    """
+
+    def __init__(self, config: KafkaConfig) -> None:
+        self._config = config
+        self._broker: dict[str, str] = {}
+        self._default: dict[str, str] = {}
+        self._reconfigurables: list[Callable[[Mapping[str, tuple[object, object]]], None]] = []
+
+    def add(self, reconfigurable: Callable[[Mapping[str, tuple[object, object]]], None]) -> None:
+        """`reconfigurable` gets what changed, as name to (old, new)."""
+        self._reconfigurables.append(reconfigurable)
+
+    def load(self, zk: ZkClient) -> None:
+        self._default = zk.config("brokers/<default>")
+        self._broker = zk.config(f"brokers/{self._config.broker_id}")
+        self._use()
+
+    def on_change(self, name: str, overrides: Mapping[str, str]) -> None:
+        if name == "<default>":
+            self._default = dict(overrides)
+        elif name == str(self._config.broker_id):
+            self._broker = dict(overrides)
+        else:
+            return
+        self._use()
+
+    def _use(self) -> None:
+        try:
+            changed = self._config.use_dynamic(self._broker, self._default)
+        except ConfigError as error:
+            logger.error("dynamic broker configs in ZooKeeper are invalid and are ignored: %s", error)
+            return
+        if changed:
+            logger.info("dynamic configs changed: %s", ", ".join(sorted(changed)))
+            for reconfigurable in self._reconfigurables:
+                try:
+                    reconfigurable(changed)
+                except Exception:
+                    logger.exception("applying dynamic configs failed")

@@ -1,0 +1,139 @@
+"""Configs as DescribeConfigs shows them: value, where it comes from, and what would apply without it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+from broker.config.broker_keys import BROKER_KEYS, synonyms_of
+from broker.config.kafka_config import KafkaConfig
+from broker.config.keys import ConfigKey, UpdateMode
+from broker.config.topic_config import to_text, topic_defaults
+from broker.config.topic_keys import TOPIC_KEYS
+
+
+class Source(IntEnum):
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT = 3
+    STATIC = 4
+    DEFAULT = 5
+    LOGGER = 6
+    CLIENT_METRICS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Synonym:
+    name: str
+    value: str | None
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One line of an answer. `type` is 0 for a key that this broker does not know."""
+
+    name: str
+    value: str | None
+    source: Source
+    sensitive: bool = False
+    read_only: bool = False
+    type: int = 0
+    synonyms: list[Synonym] = field(default_factory=list)
+
+
+class ConfigView:
+    """Describes what applies on this broker. Reads only."""
+
+    def __init__(self, config: KafkaConfig) -> None:
+        self._config = config
+
+    def topic_entries(self, overrides: Mapping[str, str]) -> list[ConfigEntry]:
+        """Every topic config of a topic with these overrides."""
+        effective = {**topic_defaults(self._config), **overrides}
+        return [self._topic_entry(key, overrides, effective[name]) for name, key in TOPIC_KEYS.items()]
+
+    def _topic_entry(self, key: ConfigKey, overrides: Mapping[str, str], value: str) -> ConfigEntry:
+        synonyms = [] if key.broker_key is None else list(self._synonyms(key.broker_key))
+        if key.name in overrides:
+            synonyms.insert(0, Synonym(key.name, overrides[key.name], Source.TOPIC))
+        source = synonyms[0].source if synonyms else Source.DEFAULT
+        return ConfigEntry(key.name, value, source, type=int(key.type), synonyms=synonyms)
+
+    def broker_entries(self) -> list[ConfigEntry]:
+        """Every config of this broker; keys that it does not know are shown without their value."""
+        entries = [
+            self._broker_entry(key, self._config[name])
+            for name, key in BROKER_KEYS.items()
+            if not key.internal and key.mode is not UpdateMode.DYNAMIC_ONLY
+        ]
+        entries.extend(
+            ConfigEntry(name, None, Source.STATIC, sensitive=True, read_only=True)
+            for name in self._config.originals
+            if name not in BROKER_KEYS
+        )
+        return entries
+
+    def _broker_entry(self, key: ConfigKey, value: Any) -> ConfigEntry:
+        synonyms = list(self._synonyms(key.name))
+        source = synonyms[0].source if synonyms else Source.DEFAULT
+        text = None if value is None or key.sensitive else to_text(value, key.type)
+        return ConfigEntry(
+            key.name, text, source, key.sensitive, key.mode is UpdateMode.READ_ONLY, int(key.type), synonyms
+        )
+
+    def default_broker_entries(self, stored: Mapping[str, str]) -> list[ConfigEntry]:
+        """The cluster-wide dynamic defaults only."""
+        entries = []
+        for name, value in stored.items():
+            key = BROKER_KEYS.get(name)
+            sensitive = key is None or key.sensitive
+            shown = None if sensitive else value
+            synonym = Synonym(name, shown, Source.DYNAMIC_DEFAULT)
+            type_ = 0 if key is None else int(key.type)
+            read_only = key is None or key.mode is UpdateMode.READ_ONLY
+            entries.append(ConfigEntry(name, shown, Source.DYNAMIC_DEFAULT, sensitive, read_only, type_, [synonym]))
+        return entries
+
+    def _synonyms(self, name: str) -> Iterator[Synonym]:
+        config = self._config
+        names = synonyms_of(name)
+        levels: tuple[tuple[Source, Mapping[str, str | None]], ...] = (
+            (Source.DYNAMIC_BROKER, config.dynamic_broker),
+            (Source.DYNAMIC_DEFAULT, config.dynamic_default),
+            (Source.STATIC, config.originals),
+            (Source.DEFAULT, {member: BROKER_KEYS[member].default for member in names}),
+        )
+        started = False
+        for source, values in levels:
+            for member in names:
+                value = values.get(member)
+                if value is None:
+                    continue
+                started = started or member == name
+                if started:
+                    yield Synonym(member, None if BROKER_KEYS[member].sensitive else value, source)
+
+
+_KAFKA_LEVELS = {
+    logging.DEBUG: "DEBUG",
+    logging.INFO: "INFO",
+    logging.WARNING: "WARN",
+    logging.ERROR: "ERROR",
+    logging.CRITICAL: "FATAL",
+}
+
+
+def logger_entries() -> list[ConfigEntry]:
+    """Loggers of this process with their effective levels."""
+    names = ["root", *sorted(str(name) for name in logging.root.manager.loggerDict)]
+    entries = []
+    for name in names:
+        logger = logging.getLogger(None if name == "root" else name)
+        level = logger.getEffectiveLevel()
+        text = "TRACE" if level < logging.DEBUG else _KAFKA_LEVELS.get(level - level % 10, "INFO")
+        entries.append(ConfigEntry(name, text, Source.LOGGER, type=2))
+    return entries

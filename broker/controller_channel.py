@@ -1,0 +1,179 @@
+"""Requests of this broker to the active controller: AlterPartition, AllocateProducerIds.
+
+One request is in flight at a time. The controller is the one that this broker's metadata names; an answer
+NOT_CONTROLLER, or a lost connection, puts the request back to the front of the queue, and the controller is looked up
+again. The thread is a loop around `step()`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from broker.metadata_cache import MetadataCache, Node
+from network.client import Connection, ConnectionFailed, CorrelationIds
+from network.protocol.api import API, ApiKey
+from network.protocol.errors import ErrorCode, ProtocolError
+from network.protocol.messages.api_versions import ApiVersionsRequest
+from timer.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+LOOK_UP_BACKOFF_MS = 100
+RECONNECT_BACKOFF_MS = 50
+_SOFTWARE_NAME, _SOFTWARE_VERSION = "odradek", "0.1.0"
+
+Connect = Callable[[Node], Connection]
+Callback = Callable[[Any], None]
+Build = Callable[[int], Any]
+"""Makes the request for the version that was negotiated."""
+
+
+@dataclass(slots=True)
+class _Item:
+    api: ApiKey
+    build: Build
+    max_version: int
+    callback: Callback
+
+
+class ControllerChannel:
+    """See the module. `send` never blocks; callbacks run on the channel's thread.
+
+    At most `capacity` requests wait; more are a fault of this program, for each sender has at most one outstanding.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        metadata_cache: MetadataCache,
+        listener_name: str,
+        clock: Clock,
+        connect: Connect,
+        capacity: int = 100,
+    ) -> None:
+        self._metadata_cache = metadata_cache
+        self._listener_name = listener_name
+        self._clock = clock
+        self._connect = connect
+        self._capacity = capacity
+        self._queue: deque[_Item] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+        self._connection: Connection | None = None
+        self._node: Node | None = None
+        self._versions: dict[int, tuple[int, int]] = {}
+        self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def send(self, api: ApiKey, build: Build, callback: Callback, max_version: int | None = None) -> None:
+        """Queue a request; `callback` gets its answer. Requests that wait at shutdown are dropped."""
+        limit = API[api].max_version if max_version is None else max_version
+        with self._changed:
+            if len(self._queue) >= self._capacity:
+                raise RuntimeError("too many requests to the controller are waiting")
+            self._queue.append(_Item(api, build, limit, callback))
+            self._changed.notify_all()
+
+    def shutdown(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self._disconnect()
+        if self._thread.is_alive():
+            self._thread.join(5.0)
+
+    def _loop(self) -> None:
+        while not self._closed:
+            wait_ms = self.step()
+            with self._changed:
+                if self._closed:
+                    return
+                if wait_ms or not self._queue:
+                    self._clock.wait(self._changed, wait_ms or None)
+
+    def step(self) -> int:
+        """Handle the oldest request. Returns how long to wait before the next step, 0 for not at all."""
+        with self._changed:
+            if not self._queue:
+                return 0
+            item = self._queue[0]
+        if not self._ready():
+            return LOOK_UP_BACKOFF_MS
+        assert self._connection is not None
+        try:
+            version = self._version(item)
+            response = self._connection.call(item.build(version), version)
+        except (ConnectionFailed, ProtocolError) as error:
+            if not self._closed:
+                logger.info("connection to controller %s failed: %s", self._node, error)
+            self._disconnect()
+            return RECONNECT_BACKOFF_MS
+        if getattr(response, "error_code", 0) == ErrorCode.NOT_CONTROLLER:
+            self._disconnect()
+            return RECONNECT_BACKOFF_MS
+        with self._changed:
+            self._queue.popleft()
+        try:
+            item.callback(response)
+        except Exception:
+            logger.exception("handling the answer to %s failed", item.api.name)
+        return 0
+
+    def _version(self, item: _Item) -> int:
+        low, high = self._versions.get(item.api, (0, item.max_version))
+        version = min(high, item.max_version)
+        if version < low:
+            raise ProtocolError(f"the controller serves {item.api.name} from version {low} on")
+        return version
+
+    def _ready(self) -> bool:
+        """Whether there is a connection to the broker that the metadata calls the controller."""
+        controller_id = self._metadata_cache.controller_id
+        node = None
+        if controller_id is not None:
+            node = self._metadata_cache.broker_node(controller_id, self._listener_name)
+        if node is None:
+            return False
+        if self._connection is not None and node == self._node and not self._connection.closed:
+            return True
+        self._disconnect()
+        try:
+            connection = self._connect(node)
+            self._versions = _negotiate(connection)
+        except (ConnectionFailed, ProtocolError) as error:
+            logger.info("cannot reach controller %d at %s:%d: %s", node.id, node.host, node.port, error)
+            return False
+        self._connection, self._node = connection, node
+        return True
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+def _negotiate(connection: Connection) -> dict[int, tuple[int, int]]:
+    """Ask for the versions that the other side serves."""
+    request = ApiVersionsRequest(client_software_name=_SOFTWARE_NAME, client_software_version=_SOFTWARE_VERSION)
+    version = API[ApiKey.API_VERSIONS].max_version
+    response = connection.call(request, version)
+    if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+        response = connection.call(request, 0)
+    return {entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys}
+
+
+def connector(client_id: str, clock: Clock, timeout_ms: int) -> Connect:
+    """Connections that go on counting correlation ids over reconnects."""
+    ids = CorrelationIds()
+
+    def connect(node: Node) -> Connection:
+        return Connection(node.host, node.port, client_id, clock, timeout_ms, timeout_ms, correlation_ids=ids)
+
+    return connect

@@ -1,0 +1,207 @@
+"""The metrics registry: gauges, meters and histograms under Kafka's names.
+
+A metric is named as Kafka names its MBean: `group:type=T,name=N,tag=value,...`. Recording is cheap (a lock and an
+addition); rates are worked out when `tick` runs every five seconds, percentiles when somebody reads them.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+import threading
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+logger = logging.getLogger(__name__)
+
+TICK_MS = 5_000
+_RESERVOIR = 1028  # samples kept by a histogram
+
+
+class MetricName(NamedTuple):
+    group: str
+    type: str
+    name: str
+    tags: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        tags = "".join(f",{key}={value}" for key, value in self.tags)
+        return f"{self.group}:type={self.type},name={self.name}{tags}"
+
+
+class Meter:
+    """Counts events and keeps their one, five and fifteen minute rates per second (exponentially weighted)."""
+
+    __slots__ = ("_lock", "_rates", "_uncounted", "count")
+
+    _WEIGHTS = tuple(1 - math.exp(-(TICK_MS / 1000) / (60 * minutes)) for minutes in (1, 5, 15))
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._rates: list[float] | None = None
+        self._uncounted = 0
+        self.count = 0
+
+    def mark(self, n: int = 1) -> None:
+        with self._lock:
+            self.count += n
+            self._uncounted += n
+
+    def tick(self) -> None:
+        with self._lock:
+            rate = self._uncounted / (TICK_MS / 1000)
+            self._uncounted = 0
+            if self._rates is None:
+                self._rates = [rate] * 3
+            else:
+                for i, weight in enumerate(self._WEIGHTS):
+                    self._rates[i] += weight * (rate - self._rates[i])
+
+    @property
+    def rates(self) -> tuple[float, float, float]:
+        rates = self._rates
+        return (0.0, 0.0, 0.0) if rates is None else (rates[0], rates[1], rates[2])
+
+
+class Histogram:
+    """Count, sum, extremes and percentiles of a uniform sample of all values."""
+
+    __slots__ = ("_lock", "_random", "_sample", "count", "maximum", "minimum", "total")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._random = random.Random(0)
+        self._sample: list[float] = []
+        self.count = 0
+        self.total = 0.0
+        self.minimum = math.inf
+        self.maximum = -math.inf
+
+    def update(self, value: float) -> None:
+        with self._lock:
+            self.count += 1
+            self.total += value
+            if value < self.minimum:
+                self.minimum = value
+            if value > self.maximum:
+                self.maximum = value
+            if len(self._sample) < _RESERVOIR:
+                self._sample.append(value)
+            else:
+                slot = int(self._random.random() * self.count)
+                if slot < _RESERVOIR:
+                    self._sample[slot] = value
+
+    def percentile(self, fraction: float) -> float:
+        with self._lock:
+            sample = sorted(self._sample)
+        if not sample:
+            return 0.0
+        position = fraction * (len(sample) - 1)
+        low = math.floor(position)
+        high = min(low + 1, len(sample) - 1)
+        return sample[low] + (sample[high] - sample[low]) * (position - low)
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.count if self.count else 0.0
+
+
+Metric = Callable[[], float] | Meter | Histogram
+
+
+class MetricsRegistry:
+    """All metrics of one broker. Asking twice for a meter or histogram gives the same one; a gauge is replaced."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._metrics: dict[MetricName, Metric] = {}
+
+    def gauge(self, group: str, type_: str, name: str, fn: Callable[[], float], **tags: str) -> None:
+        with self._lock:
+            self._metrics[_name(group, type_, name, tags)] = fn
+
+    def meter(self, group: str, type_: str, name: str, **tags: str) -> Meter:
+        key = _name(group, type_, name, tags)
+        with self._lock:
+            metric = self._metrics.get(key)
+            if not isinstance(metric, Meter):
+                metric = self._metrics[key] = Meter()
+            return metric
+
+    def histogram(self, group: str, type_: str, name: str, **tags: str) -> Histogram:
+        key = _name(group, type_, name, tags)
+        with self._lock:
+            metric = self._metrics.get(key)
+            if not isinstance(metric, Histogram):
+                metric = self._metrics[key] = Histogram()
+            return metric
+
+    def remove(self, group: str, type_: str, name: str, **tags: str) -> None:
+        with self._lock:
+            self._metrics.pop(_name(group, type_, name, tags), None)
+
+    def remove_tagged(self, tag: str, value: str) -> None:
+        """Remove every metric with this tag; for what lives as long as a topic."""
+        with self._lock:
+            for key in [key for key in self._metrics if (tag, value) in key.tags]:
+                del self._metrics[key]
+
+    def tick(self) -> None:
+        """Bring all rates up to date; the scheduler calls it every `TICK_MS`."""
+        for _, metric in self.items():
+            if isinstance(metric, Meter):
+                metric.tick()
+
+    def items(self) -> list[tuple[MetricName, Metric]]:
+        with self._lock:
+            return list(self._metrics.items())
+
+    def get(self, group: str, type_: str, name: str, **tags: str) -> Metric | None:
+        with self._lock:
+            return self._metrics.get(_name(group, type_, name, tags))
+
+    def value(self, group: str, type_: str, name: str, **tags: str) -> float:
+        """The value of a gauge, or the count of a meter or histogram. Raises `KeyError` if there is none."""
+        metric = self.get(group, type_, name, **tags)
+        if metric is None:
+            raise KeyError(str(_name(group, type_, name, tags)))
+        return float(metric.count) if isinstance(metric, Meter | Histogram) else metric()
+
+    def prometheus_text(self) -> str:
+        """Everything in the Prometheus text format."""
+        return "".join(sorted(self._prometheus_lines()))
+
+    def _prometheus_lines(self) -> Iterator[str]:
+        for key, metric in self.items():
+            base = "_".join(
+                filter(None, (_identifier(key.group), _identifier(key.type), _identifier(key.name)))
+            ).lower()
+            labels = ",".join(f'{_identifier(tag)}="{_escape(value)}"' for tag, value in key.tags)
+            suffix = f"{{{labels}}}" if labels else ""
+            if isinstance(metric, Meter):
+                yield f"{base}_total{suffix} {metric.count}\n"
+            elif isinstance(metric, Histogram):
+                for fraction in (0.5, 0.75, 0.95, 0.98, 0.99, 0.999):
+                    quantile = ",".join(filter(None, (labels, f'quantile="{fraction}"')))
+                    yield f"{base}{{{quantile}}} {metric.percentile(fraction)}\n"
+                yield f"{base}_count{suffix} {metric.count}\n"
+                yield f"{base}_sum{suffix} {metric.total}\n"
+            else:
+                try:
+                    yield f"{base}{suffix} {float(metric())}\n"
+                except Exception:
+                    logger.debug("gauge %s cannot be read", key, exc_info=True)
+
+
+def _name(group: str, type_: str, name: str, tags: dict[str, str]) -> MetricName:
+    return MetricName(group, type_, name, tuple((key.replace("_", "-"), value) for key, value in tags.items()))
+
+
+def _identifier(text: str) -> str:
+    return "".join(char if char.isalnum() else "_" for char in text)
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,44 @@
+"""The replica manager's purgatories, and what checks them."""
+
+from __future__ import annotations
+
+from log.topic_partition import TopicPartition
+from timer.metrics import Metrics
+from timer.purgatory import DelayedOperation, Purgatory
+from timer.timer import Timer
+
+
+class DelayedOperations:
+    """Operations that wait for a partition. Keys are topic partitions."""
+
+    def __init__(
+        self, timers: dict[str, Timer], purge_intervals: dict[str, int], metrics: Metrics, broker_id: int = 0
+    ) -> None:
+        def purgatory(name: str) -> Purgatory[DelayedOperation]:
+            interval = purge_intervals.get(name, 1000)
+            return Purgatory(name, timers[name], broker_id=broker_id, purge_interval=interval, metrics=metrics)
+
+        self.produce = purgatory("Produce")
+        self.fetch = purgatory("Fetch")
+        self.delete_records = purgatory("DeleteRecords")
+        self.elect_leader = purgatory("ElectLeader")
+
+    @property
+    def num_delete_records(self) -> int:
+        return self.delete_records.num_delayed
+
+    def check_all(self, topic_partition: TopicPartition) -> None:
+        """After a move of the high or low watermark."""
+        self.fetch.check_and_complete(topic_partition)
+        self.produce.check_and_complete(topic_partition)
+        self.delete_records.check_and_complete(topic_partition)
+
+    def check_produce_and_fetch(self, topic_partition: TopicPartition) -> None:
+        """After the partition was stopped, or became a follower."""
+        self.produce.check_and_complete(topic_partition)
+        self.fetch.check_and_complete(topic_partition)
+
+    def shutdown(self) -> None:
+        """Stop the timers; what still waits is not completed."""
+        for purgatory in (self.produce, self.fetch, self.delete_records, self.elect_leader):
+            purgatory.shutdown()

@@ -1,0 +1,61 @@
+"""A DeleteRecords that waits for every live replica to raise its log start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from broker.replication.results import DeleteRecordsResult
+from log.topic_partition import TopicPartition
+from network.protocol.errors import ApiError, ErrorCode
+from timer.purgatory import DelayedOperation
+
+if TYPE_CHECKING:
+    from broker.replication.replica_manager import ReplicaManager
+
+DeleteRecordsCallback = Callable[[dict[TopicPartition, DeleteRecordsResult]], None]
+
+
+class DelayedDeleteRecords(DelayedOperation):
+    """Complete when the low watermark of every partition has reached the offset asked for, or the partition failed."""
+
+    def __init__(
+        self,
+        timeout_ms: int,
+        results: dict[TopicPartition, DeleteRecordsResult],
+        replica_manager: ReplicaManager,
+        callback: DeleteRecordsCallback,
+    ) -> None:
+        super().__init__(timeout_ms)
+        self._results = results
+        self._replica_manager = replica_manager
+        self._callback = callback
+        self._pending = [
+            tp
+            for tp, result in results.items()
+            if result.error is ErrorCode.NONE and result.low_watermark < result.requested_offset
+        ]
+
+    def try_complete(self) -> bool:
+        still_pending = []
+        for tp in self._pending:
+            asked = self._results[tp].requested_offset
+            try:
+                low_watermark = self._replica_manager.get_partition_or_raise(tp).low_watermark()
+            except ApiError as error:
+                self._results[tp] = DeleteRecordsResult(error.code, asked)
+                continue
+            if low_watermark >= asked:
+                self._results[tp] = DeleteRecordsResult(ErrorCode.NONE, asked, low_watermark)
+            else:
+                still_pending.append(tp)
+        self._pending = still_pending
+        return self.force_complete() if not still_pending else False
+
+    def on_complete(self) -> None:
+        for tp in self._pending:
+            self._results[tp] = DeleteRecordsResult(ErrorCode.REQUEST_TIMED_OUT, self._results[tp].requested_offset)
+        self._callback(self._results)
+
+    def on_expiration(self) -> None:
+        self._replica_manager.metrics.delete_records_expired.mark(len(self._pending))

@@ -1,0 +1,87 @@
+"""A fetch that waits for bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from broker.replication.partition_reads import find_divergence
+from broker.replication.results import FetchEntry, FetchParams, LogReadResult
+from log.fetch_data import FetchIsolation
+from log.offsets import LogOffsetMetadata
+from log.topic_partition import TopicPartition
+from network.protocol.errors import ApiError, ErrorCode
+from timer.purgatory import DelayedOperation
+
+if TYPE_CHECKING:
+    from broker.replication.replica_manager import ReplicaManager
+
+FetchCallback = Callable[[list[tuple[TopicPartition, LogReadResult]]], None]
+
+
+class DelayedFetch(DelayedOperation):
+    """Complete as soon as `min_bytes` could be read, or anything happened that the fetcher should know of.
+
+    Completion reads again, without noting the read as a follower's progress, and answers whatever is there.
+    """
+
+    def __init__(
+        self,
+        params: FetchParams,
+        entries: Sequence[FetchEntry],
+        positions: Sequence[LogOffsetMetadata | None],
+        replica_manager: ReplicaManager,
+        callback: FetchCallback,
+    ) -> None:
+        super().__init__(params.max_wait_ms)
+        self._params = params
+        self._entries = entries
+        self._positions = positions
+        self._replica_manager = replica_manager
+        self._callback = callback
+
+    def try_complete(self) -> bool:
+        accumulated = 0
+        params = self._params
+        for (tp, data), start in zip(self._entries, self._positions, strict=True):
+            if start is None or start.message_offset < 0:
+                continue
+            try:
+                partition = self._replica_manager.get_partition_or_raise(tp)
+                with partition.lock:
+                    log = partition.local_log(data.current_leader_epoch, require_leader=params.only_leader)
+                    snapshot = log.fetch_offset_snapshot()
+                    diverges = data.last_fetched_epoch >= 0 and find_divergence(log, data) is not None
+            except ApiError as error:
+                if error.code is ErrorCode.UNKNOWN_LEADER_EPOCH:
+                    continue
+                return self.force_complete()
+            if diverges:
+                return self.force_complete()
+            if params.isolation is FetchIsolation.LOG_END:
+                end = snapshot.log_end_offset
+            elif params.isolation is FetchIsolation.HIGH_WATERMARK:
+                end = snapshot.high_watermark
+            else:
+                end = snapshot.last_stable_offset
+            if end.message_offset == start.message_offset:
+                continue
+            if start.message_offset > end.message_offset:
+                return self.force_complete()  # truncated below the fetch offset: the fetcher has to know
+            throttled = self._replica_manager.throttles_follower(params, tp)
+            if start.segment_base_offset < end.segment_base_offset:
+                if not throttled:
+                    return self.force_complete()  # an older segment can be read to its end at once
+            elif not throttled:
+                accumulated += min(end.relative_position - start.relative_position, data.max_bytes)
+        if accumulated >= params.min_bytes:
+            return self.force_complete()
+        return False
+
+    def on_complete(self) -> None:
+        results = self._replica_manager.read_from_log(self._params, self._entries, update_followers=False)
+        self._callback(results)
+
+    def on_expiration(self) -> None:
+        metrics = self._replica_manager.metrics
+        (metrics.follower_fetch_expired if self._params.is_from_follower else metrics.consumer_fetch_expired).mark()

@@ -1,0 +1,91 @@
+"""Meters of the replica manager and of topics."""
+
+from __future__ import annotations
+
+from log.topic_partition import TopicPartition
+from timer.metrics import Meter, Metrics
+
+_SERVER = "kafka.server"
+_TOPIC = "BrokerTopicMetrics"
+
+
+class TopicMeters:
+    """The meters of one topic, or, without a topic, of all."""
+
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "bytes_rejected",
+        "failed_fetch",
+        "failed_produce",
+        "fetch_conversions",
+        "invalid_magic",
+        "messages_in",
+        "produce_conversions",
+        "reassignment_bytes_in",
+        "reassignment_bytes_out",
+        "replication_bytes_in",
+        "replication_bytes_out",
+        "total_fetch",
+        "total_produce",
+    )
+
+    def __init__(self, metrics: Metrics, topic: str | None) -> None:
+        tags = {} if topic is None else {"topic": topic}
+
+        def meter(name: str) -> Meter:
+            return metrics.meter(_SERVER, _TOPIC, name, **tags)
+
+        self.bytes_in = meter("BytesInPerSec")
+        self.bytes_out = meter("BytesOutPerSec")
+        self.bytes_rejected = meter("BytesRejectedPerSec")
+        self.messages_in = meter("MessagesInPerSec")
+        self.total_produce = meter("TotalProduceRequestsPerSec")
+        self.total_fetch = meter("TotalFetchRequestsPerSec")
+        self.failed_produce = meter("FailedProduceRequestsPerSec")
+        self.failed_fetch = meter("FailedFetchRequestsPerSec")
+        self.produce_conversions = meter("ProduceMessageConversionsPerSec")
+        self.fetch_conversions = meter("FetchMessageConversionsPerSec")
+        if topic is None:
+            self.replication_bytes_in = meter("ReplicationBytesInPerSec")
+            self.replication_bytes_out = meter("ReplicationBytesOutPerSec")
+            self.reassignment_bytes_in = meter("ReassignmentBytesInPerSec")
+            self.reassignment_bytes_out = meter("ReassignmentBytesOutPerSec")
+
+
+class ReplicaMetrics:
+    """Everything the replica manager marks. Per-topic meters are made on first use, removed with the topic."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self.all_topics = TopicMeters(metrics, None)
+        self._topics: dict[str, TopicMeters] = {}
+        self.expands = metrics.meter(_SERVER, "ReplicaManager", "IsrExpandsPerSec")
+        self.shrinks = metrics.meter(_SERVER, "ReplicaManager", "IsrShrinksPerSec")
+        self.failed = metrics.meter(_SERVER, "ReplicaManager", "FailedIsrUpdatesPerSec")
+        self.produce_expired = metrics.meter(_SERVER, "DelayedProduceMetrics", "ExpiresPerSec")
+        self.delete_records_expired = metrics.meter(_SERVER, "DelayedDeleteRecordsMetrics", "ExpiresPerSec")
+        self.consumer_fetch_expired = metrics.meter(
+            _SERVER, "DelayedFetchMetrics", "ExpiresPerSec", fetcherType="consumer"
+        )
+        self.follower_fetch_expired = metrics.meter(
+            _SERVER, "DelayedFetchMetrics", "ExpiresPerSec", fetcherType="follower"
+        )
+
+    def topic(self, topic: str) -> TopicMeters:
+        meters = self._topics.get(topic)
+        if meters is None:
+            meters = self._topics[topic] = TopicMeters(self._metrics, topic)
+        return meters
+
+    def produce_expired_for(self, tp: TopicPartition) -> Meter:
+        return self._metrics.meter(
+            _SERVER, "DelayedProduceMetrics", "ExpiresPerSec", topic=tp.topic, partition=str(tp.partition)
+        )
+
+    def remove_topic(self, topic: str) -> None:
+        self._topics.pop(topic, None)
+        for name in ("BytesIn", "BytesOut", "BytesRejected", "MessagesIn", "TotalProduceRequests", "TotalFetchRequests",
+                     "FailedProduceRequests", "FailedFetchRequests", "ProduceMessageConversions",
+                     "FetchMessageConversions"):  # fmt: skip
+            self._metrics.remove(_SERVER, _TOPIC, f"{name}PerSec", topic=topic)

@@ -1,0 +1,471 @@
+"""All partitions of this broker: appends, reads, deletes; and what has to happen to them regularly.
+
+A partition slot is empty, online (a `Partition`) or offline (its log directory failed). `state_change_lock` serialises
+everything that changes slots: LeaderAndIsr, StopReplica, UpdateMetadata, directory failures. Reads of the slot map
+need no lock.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from broker.action_queue import ActionQueue
+from broker.config.kafka_config import INTERNAL_TOPICS, KafkaConfig
+from broker.dispatcher import error_of
+from broker.metadata_cache import MetadataCache
+from broker.replication import partition_reads
+from broker.replication.delayed import DelayedOperations
+from broker.replication.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsCallback
+from broker.replication.delayed_fetch import DelayedFetch, FetchCallback
+from broker.replication.delayed_produce import DelayedProduce, ProduceCallback
+from broker.replication.high_watermarks import HighWatermarkCheckpoints
+from broker.replication.metrics import ReplicaMetrics
+from broker.replication.partition import AlterPartitionSender, IsrMeters, Partition
+from broker.replication.results import (
+    DeleteRecordsResult,
+    EpochEndOffset,
+    FetchEntry,
+    FetchParams,
+    FetchPartitionData,
+    LogReadResult,
+    PartitionAppendResult,
+)
+from log.fetch_data import FetchIsolation
+from log.manager import LogManager
+from log.offsets import TimestampAndOffset
+from log.partition_log import PartitionLog
+from log.topic_partition import TopicPartition
+from log.validation import AppendOrigin
+from network.protocol.errors import ApiError, ErrorCode
+from network.protocol.uuids import ZERO_UUID
+from timer.clock import Clock
+from timer.metrics import Metrics
+from timer.scheduler import Scheduler
+
+logger = logging.getLogger(__name__)
+
+ALL_REPLICAS: Final = -1
+_VALID_ACKS = (-1, 0, 1)
+
+
+class OfflineSlot:
+    """Marks a partition whose log directory failed."""
+
+    __slots__ = ()
+
+
+OFFLINE = OfflineSlot()
+
+
+class ReplicaManager:
+    """See the module. Also what a `Partition` knows of its broker."""
+
+    def __init__(
+        self,
+        config: KafkaConfig,
+        *,
+        clock: Clock,
+        scheduler: Scheduler,
+        log_manager: LogManager,
+        metadata_cache: MetadataCache,
+        delayed: DelayedOperations,
+        alter_partition: AlterPartitionSender,
+        metrics: Metrics,
+        action_queue: ActionQueue,
+    ) -> None:
+        self.config = config
+        self.broker_id = config.broker_id
+        self.clock = clock
+        self.lag_time_max_ms = config.get_int("replica.lag.time.max.ms")
+        self.log_manager = log_manager
+        self.metadata_cache = metadata_cache
+        self.delayed = delayed
+        self.alter_partition = alter_partition
+        self.metrics = ReplicaMetrics(metrics)
+        self.isr_meters: IsrMeters = self.metrics
+        self.high_watermarks = HighWatermarkCheckpoints(log_manager, self._on_checkpoint_failure)
+        self.state_change_lock = threading.RLock()
+        self.controller_epoch = 0
+        self.partitions: dict[TopicPartition, Partition | OfflineSlot] = {}
+        self.fetchers: Any = None
+        self.selector: Any = None
+        self.leader_quota: Any = None
+        self.is_shutting_down = False
+        self._scheduler = scheduler
+        self._action_queue = action_queue
+        self._checkpointing = False
+        _register_gauges(self, metrics)
+
+    # ------------------------------------------------------------------ life
+
+    def startup(self) -> None:
+        """Start the periodic ISR check."""
+        self._scheduler.schedule(
+            "isr-expiration", self.maybe_shrink_isrs, delay_ms=0, period_ms=max(1, self.lag_time_max_ms // 2)
+        )
+
+    def start_high_watermark_checkpoints(self) -> None:
+        """Called at the first LeaderAndIsr: before, there is nothing to write that would not lose what is on disk."""
+        if not self._checkpointing:
+            self._checkpointing = True
+            period = self.config.get_int("replica.high.watermark.checkpoint.interval.ms")
+            self._scheduler.schedule("highwatermark-checkpoint", self.checkpoint_high_watermarks, 0, period)
+
+    def checkpoint_high_watermarks(self) -> None:
+        self.high_watermarks.write(self.online_partitions())
+
+    def shutdown(self) -> None:
+        """Stop fetching, drop waiting operations, write the last checkpoint."""
+        self.is_shutting_down = True
+        if self.fetchers is not None:
+            self.fetchers.shutdown()
+        self.delayed.shutdown()
+        if self._checkpointing:
+            self.checkpoint_high_watermarks()
+
+    def maybe_shrink_isrs(self) -> None:
+        for partition in self.online_partitions():
+            partition.maybe_shrink_isr()
+
+    def _on_checkpoint_failure(self, directory: str) -> None:
+        self.log_manager.handle_log_dir_failure(directory)
+
+    # ------------------------------------------------------------------ partitions
+
+    def is_alive(self, broker_id: int) -> bool:
+        return self.metadata_cache.is_alive(broker_id)
+
+    def online_partitions(self) -> Iterator[Partition]:
+        for slot in list(self.partitions.values()):
+            if isinstance(slot, Partition):
+                yield slot
+
+    def leader_partitions(self) -> Iterator[Partition]:
+        return (partition for partition in self.online_partitions() if partition.is_leader)
+
+    def get_partition(self, tp: TopicPartition) -> Partition | None:
+        """The online partition, else `None`."""
+        slot = self.partitions.get(tp)
+        return slot if isinstance(slot, Partition) else None
+
+    def get_partition_or_raise(self, tp: TopicPartition) -> Partition:
+        """Raises KAFKA_STORAGE_ERROR (offline), NOT_LEADER_OR_FOLLOWER (elsewhere), UNKNOWN_TOPIC_OR_PARTITION."""
+        slot = self.partitions.get(tp)
+        if type(slot) is Partition:
+            return slot
+        if slot is OFFLINE:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"Partition {tp} is in an offline log directory")
+        if self.metadata_cache.contains(tp.topic, tp.partition):
+            raise ApiError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"Error while fetching partition state for {tp}: it is not hosted here",
+            )
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Partition {tp} doesn't exist")
+
+    def get_log(self, tp: TopicPartition) -> PartitionLog | None:
+        """The local log of an online partition, whatever this broker's role."""
+        partition = self.get_partition(tp)
+        return None if partition is None else partition.log
+
+    def create_log(self, partition: Partition, topic_id: bytes, *, is_new: bool, is_future: bool) -> PartitionLog:
+        """Open or make the log of a partition; its high watermark starts from the checkpoint of its directory."""
+        tp = partition.topic_partition
+        log = self.log_manager.get_or_create_log(
+            tp, is_new=is_new, is_future=is_future, topic_id=None if topic_id == ZERO_UUID else topic_id
+        )
+        log.update_high_watermark(self.high_watermarks.initial(log, tp))
+        return log
+
+    def initial_fetch_offset(self, log: PartitionLog) -> int:
+        """Where a new follower starts: its log end if leader epochs can correct it, else the high watermark."""
+        if self.config.version.truncates_on_fetch and log.latest_epoch is not None:
+            return int(log.log_end_offset)
+        return int(log.high_watermark)
+
+    def remove_partition(self, tp: TopicPartition) -> None:
+        """Forget a partition that is deleted here. Call under the state change lock."""
+        slot = self.partitions.pop(tp, None)
+        if isinstance(slot, Partition):
+            slot.clear()
+
+    def drop_metrics_of(self, topics: set[str]) -> None:
+        """Remove the meters of those of `topics` that have no partition here any more."""
+        for topic in topics - {tp.topic for tp in self.partitions}:
+            self.metrics.remove_topic(topic)
+
+    def handle_log_dir_failure(self, directory: str) -> None:
+        """Take the partitions of a failed directory offline; they stay so until the broker restarts."""
+        with self.state_change_lock:
+            failed = [
+                partition
+                for partition in self.online_partitions()
+                if partition.log is not None and os.path.abspath(partition.log.parent_dir) == directory
+            ]
+            if self.fetchers is not None:
+                self.fetchers.remove([partition.topic_partition for partition in failed])
+            for partition in failed:
+                self.partitions[partition.topic_partition] = OFFLINE
+                partition.clear()
+            self.log_manager.handle_log_dir_failure(directory)
+        logger.error("%d partitions are offline with %s", len(failed), directory)
+
+    def on_topic_config(self, topic: str, overrides: Mapping[str, str]) -> None:
+        """The overrides of a topic changed (the log manager knows already)."""
+
+    def on_broker_config(self) -> None:
+        """Dynamic configs of this broker changed."""
+
+    def log_topic_id(self, tp: TopicPartition) -> bytes | None:
+        """The topic id that an existing log on disk was written under."""
+        log = self.log_manager.get_log(tp)
+        return None if log is None else log.topic_id
+
+    def throttles_follower(self, params: FetchParams, tp: TopicPartition) -> bool:
+        """Whether the leader throttle holds back this replica: only replicas outside the ISR ever are."""
+        quota = self.leader_quota
+        if quota is None or params.replica_id < 0:
+            return False
+        partition = self.get_partition(tp)
+        if partition is None or params.replica_id in partition.isr_state.isr:
+            return False
+        return bool(quota.is_throttled(tp) and quota.is_exceeded())
+
+    # ------------------------------------------------------------------ append
+
+    def append_records(
+        self,
+        timeout_ms: int,
+        required_acks: int,
+        entries: Mapping[TopicPartition, Any],
+        origin: AppendOrigin,
+        callback: ProduceCallback,
+        internal_topics_allowed: bool = False,
+        request_version: int = -1,
+    ) -> None:
+        """Append to local leaders; `callback` gets one result a partition, at once or when acks=all is satisfied.
+
+        Purgatory checks that the append calls for are put on the action queue: the caller may hold locks.
+        """
+        if required_acks not in _VALID_ACKS:
+            callback({tp: PartitionAppendResult(ErrorCode.INVALID_REQUIRED_ACKS) for tp in entries})
+            return
+        results: dict[TopicPartition, PartitionAppendResult] = {}
+        waiting = False
+        for tp, records in entries.items():
+            if not internal_topics_allowed and tp.topic in INTERNAL_TOPICS:
+                results[tp] = PartitionAppendResult(
+                    ErrorCode.INVALID_TOPIC_EXCEPTION, error_message=f"Cannot append to internal topic {tp.topic}"
+                )
+                continue
+            result = results[tp] = self._append_one(tp, records, origin, required_acks, request_version)
+            if required_acks == ALL_REPLICAS and result.error is ErrorCode.NONE and not waiting:
+                waiting = not self._is_replicated(tp, result)
+        if waiting:
+            operation = DelayedProduce(timeout_ms, results, self, callback)
+            self.delayed.produce.try_complete_else_watch(operation, list(entries))
+        else:
+            callback(results)
+
+    def _append_one(
+        self, tp: TopicPartition, records: Any, origin: AppendOrigin, required_acks: int, request_version: int
+    ) -> PartitionAppendResult:
+        topic_meters = self.metrics.topic(tp.topic)
+        all_meters = self.metrics.all_topics
+        topic_meters.total_produce.mark()
+        all_meters.total_produce.mark()
+        try:
+            partition = self.get_partition_or_raise(tp)
+            info, moved = partition.append_as_leader(records, origin, required_acks, request_version)
+        except Exception as error:
+            return self._append_failure(tp, error)
+        self._action_queue.add(partial(self._after_append, tp, moved))
+        size = len(records)
+        count = info.last_offset - info.first_offset + 1
+        topic_meters.bytes_in.mark(size)
+        all_meters.bytes_in.mark(size)
+        topic_meters.messages_in.mark(count)
+        all_meters.messages_in.mark(count)
+        return PartitionAppendResult(
+            ErrorCode.NONE, info.first_offset, info.last_offset, info.log_append_time, info.log_start_offset
+        )
+
+    def _append_failure(self, tp: TopicPartition, error: Exception) -> PartitionAppendResult:
+        code, message = error_of(error)
+        if code is ErrorCode.UNKNOWN_SERVER_ERROR:
+            logger.error("append to %s failed", tp, exc_info=error)
+        self.metrics.topic(tp.topic).failed_produce.mark()
+        self.metrics.all_topics.failed_produce.mark()
+        record_errors: Sequence[Any] = getattr(error, "record_errors", ())
+        log_start = -1
+        if record_errors:
+            log = self.get_log(tp)
+            log_start = -1 if log is None else log.log_start_offset
+        return PartitionAppendResult(
+            code, log_start_offset=log_start, record_errors=record_errors, error_message=message
+        )
+
+    def _is_replicated(self, tp: TopicPartition, result: PartitionAppendResult) -> bool:
+        """Settle an acks=all result that need not wait; `False` if it must."""
+        partition = self.get_partition(tp)
+        if partition is None:
+            return False
+        done, error = partition.has_enough_replicas(result.last_offset + 1)
+        return done and error is ErrorCode.NONE
+
+    def _after_append(self, tp: TopicPartition, high_watermark_moved: bool) -> None:
+        if high_watermark_moved:
+            self.delayed.check_all(tp)
+        else:
+            self.delayed.fetch.check_and_complete(tp)  # followers wait for the log end, not for the high watermark
+
+    # ------------------------------------------------------------------ fetch
+
+    def fetch_messages(self, params: FetchParams, entries: Sequence[FetchEntry], callback: FetchCallback) -> None:
+        """Read; answer at once if there is enough or anything to report, else wait in the purgatory."""
+        results = self.read_from_log(params, entries, update_followers=True)
+        size = 0
+        urgent = params.max_wait_ms <= 0 or not entries
+        for _, result in results:
+            size += result.size
+            if (
+                result.error is not ErrorCode.NONE
+                or result.diverging_epoch is not None
+                or result.preferred_read_replica >= 0
+            ):
+                urgent = True
+        if urgent or size >= params.min_bytes:
+            callback(results)
+            return
+        for _, result in results:
+            result.release()
+        positions = [result.fetch_offset_metadata for _, result in results]
+        operation = DelayedFetch(params, entries, positions, self, callback)
+        self.delayed.fetch.try_complete_else_watch(operation, [tp for tp, _ in entries])
+
+    def read_from_log(
+        self, params: FetchParams, entries: Sequence[FetchEntry], update_followers: bool
+    ) -> list[tuple[TopicPartition, LogReadResult]]:
+        """Read every entry in order within the byte limits; the first non-empty one may exceed them."""
+        now = self.clock.wall_ms() if params.replica_id >= 0 else 0
+        limit = params.max_bytes
+        min_one_message = not params.hard_max_bytes
+        results = []
+        for tp, data in entries:
+            result = self._read_one(tp, params, data, limit, min_one_message, now, update_followers)
+            size = result.size
+            if size:
+                min_one_message = False
+                limit = limit - size if limit > size else 0
+            results.append((tp, result))
+        return results
+
+    def _read_one(
+        self,
+        tp: TopicPartition,
+        params: FetchParams,
+        data: FetchPartitionData,
+        limit: int,
+        min_one_message: bool,
+        now: int,
+        update_followers: bool,
+    ) -> LogReadResult:
+        self.metrics.topic(tp.topic).total_fetch.mark()
+        self.metrics.all_topics.total_fetch.mark()
+        try:
+            partition = self.get_partition_or_raise(tp)
+            if data.topic_id != partition.topic_id and ZERO_UUID not in (data.topic_id, partition.topic_id):
+                raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)
+            if self.selector is not None and params.client is not None:
+                preferred: LogReadResult | None
+                preferred = self.selector.preferred_replica(partition, params.client, data, self)
+                if preferred is not None:
+                    return preferred
+            max_bytes = data.max_bytes if data.max_bytes < limit else limit
+            result = partition_reads.read_records(
+                partition, params, data, max_bytes, min_one_message, now, update_followers
+            )
+        except Exception as error:
+            return self._read_failure(tp, error)
+        if result.size and self.leader_quota is not None and self.throttles_follower(params, tp):
+            result.release()
+        return result
+
+    def _read_failure(self, tp: TopicPartition, error: Exception) -> LogReadResult:
+        code, _ = error_of(error)
+        if code is ErrorCode.UNKNOWN_SERVER_ERROR:
+            logger.error("reading %s failed", tp, exc_info=error)
+        if code in (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.KAFKA_STORAGE_ERROR):
+            self.metrics.topic(tp.topic).failed_fetch.mark()
+            self.metrics.all_topics.failed_fetch.mark()
+        return LogReadResult(code)
+
+    # ------------------------------------------------------------------ offsets
+
+    def fetch_offset(
+        self,
+        tp: TopicPartition,
+        timestamp: int,
+        isolation: FetchIsolation | None,
+        current_leader_epoch: int,
+        replica_id: int,
+    ) -> TimestampAndOffset | None:
+        """ListOffsets of one partition; raises like every read."""
+        return partition_reads.offset_for_timestamp(
+            self.get_partition_or_raise(tp), timestamp, isolation, current_leader_epoch, replica_id
+        )
+
+    def last_offset_for_leader_epoch(
+        self, tp: TopicPartition, current_leader_epoch: int, leader_epoch: int
+    ) -> EpochEndOffset:
+        """OffsetForLeaderEpoch of one partition; leader only."""
+        return partition_reads.epoch_end_offset(
+            self.get_partition_or_raise(tp), current_leader_epoch, leader_epoch, require_leader=True
+        )
+
+    def delete_records(
+        self, timeout_ms: int, offsets: Mapping[TopicPartition, int], callback: DeleteRecordsCallback
+    ) -> None:
+        """Raise log starts; answer when every live replica has done so too, or at the timeout."""
+        results: dict[TopicPartition, DeleteRecordsResult] = {}
+        waiting = False
+        for tp, requested in offsets.items():
+            try:
+                if tp.topic in INTERNAL_TOPICS:
+                    raise ApiError(
+                        ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot delete records of internal topic {tp.topic}"
+                    )
+                asked, low = partition_reads.delete_records(self.get_partition_or_raise(tp), requested)
+            except Exception as error:
+                code, _ = error_of(error)
+                if code is ErrorCode.UNKNOWN_SERVER_ERROR:
+                    logger.error("deleting records of %s failed", tp, exc_info=error)
+                results[tp] = DeleteRecordsResult(code, requested)
+                continue
+            results[tp] = DeleteRecordsResult(ErrorCode.NONE, asked, low)
+            waiting = waiting or low < asked
+        if waiting:
+            operation = DelayedDeleteRecords(timeout_ms, results, self, callback)
+            self.delayed.delete_records.try_complete_else_watch(operation, list(offsets))
+        else:
+            callback(results)
+
+
+def _register_gauges(manager: ReplicaManager, metrics: Metrics) -> None:
+    def count(condition: Callable[[Partition], bool]) -> Callable[[], float]:
+        return lambda: float(sum(1 for partition in manager.leader_partitions() if condition(partition)))
+
+    def gauge(name: str, fn: Callable[[], float]) -> None:
+        metrics.gauge("kafka.server", "ReplicaManager", name, fn)
+
+    gauge("LeaderCount", count(lambda partition: True))
+    gauge("PartitionCount", lambda: float(len(manager.partitions)))
+    gauge("OfflineReplicaCount", lambda: float(sum(1 for slot in list(manager.partitions.values()) if slot is OFFLINE)))
+    gauge("UnderReplicatedPartitions", count(lambda partition: partition.is_under_replicated))
+    gauge("UnderMinIsrPartitionCount", count(lambda partition: partition.is_under_min_isr))
+    gauge("AtMinIsrPartitionCount", count(lambda partition: partition.is_at_min_isr))
+    gauge("ReassigningPartitions", count(lambda partition: partition.is_reassigning))

@@ -1,0 +1,70 @@
+"""Puts the replica manager of a broker together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from broker.action_queue import ActionQueue
+from broker.config.kafka_config import KafkaConfig
+from broker.metadata_cache import MetadataCache
+from broker.replication.alter_partition import AlterPartitionManager
+from broker.replication.delayed import DelayedOperations
+from broker.replication.partition import AlterPartitionSender
+from broker.replication.replica_manager import ReplicaManager
+from broker.replication.zk_isr import ZkIsrManager
+from log.manager import LogManager
+from timer.clock import Clock
+from timer.metrics import Metrics
+from timer.scheduler import Scheduler
+from timer.timer import SystemTimer
+
+if TYPE_CHECKING:
+    from broker.controller_channel import ControllerChannel
+    from controller.zk.client import ZkClient
+
+
+def make_replica_manager(
+    config: KafkaConfig,
+    *,
+    clock: Clock,
+    scheduler: Scheduler,
+    log_manager: LogManager,
+    metadata_cache: MetadataCache,
+    metrics: Metrics,
+    action_queue: ActionQueue,
+    zk: ZkClient,
+    channel: ControllerChannel,
+    broker_epoch: Callable[[], int],
+) -> ReplicaManager:
+    names = ("Produce", "Fetch", "DeleteRecords", "ElectLeader")
+    delayed = DelayedOperations(
+        {name: SystemTimer(name, clock) for name in names},
+        {
+            "Produce": config.get_int("producer.purgatory.purge.interval.requests"),
+            "Fetch": config.get_int("fetch.purgatory.purge.interval.requests"),
+            "DeleteRecords": config.get_int("delete.records.purgatory.purge.interval.requests"),
+        },
+        metrics,
+        config.broker_id,
+    )
+    alter_partition: AlterPartitionSender
+    if config.version.uses_alter_partition:
+        alter_partition = AlterPartitionManager(
+            config.broker_id, broker_epoch, metadata_cache.topic_name, channel, scheduler
+        )
+    else:
+        zk_isr = ZkIsrManager(zk, scheduler, clock)
+        zk_isr.start()
+        alter_partition = zk_isr
+    return ReplicaManager(
+        config,
+        clock=clock,
+        scheduler=scheduler,
+        log_manager=log_manager,
+        metadata_cache=metadata_cache,
+        delayed=delayed,
+        alter_partition=alter_partition,
+        metrics=metrics,
+        action_queue=action_queue,
+    )

@@ -1,0 +1,408 @@
+"""One broker: what is made of what, and the order in which it starts and stops.
+
+Start: ZooKeeper, cluster id, broker id, dynamic configs, logs (recovery), metadata cache, sockets bound, replica
+manager, registration (from here on the controller may know of this broker), controller component, coordinators,
+config listener, and last the sockets are served. Stop: controlled shutdown, then the same backwards; the ZooKeeper
+session ends last but one, so that the broker stays registered while it still flushes.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from pathlib import Path
+
+from broker.api.authorization import AllowEverything
+from broker.auto_topic_creation import AutoTopicCreation
+from broker.config.kafka_config import KafkaConfig
+from broker.config.keys import ConfigError
+from broker.config_admin import ConfigAdmin
+from broker.config_listener import ConfigListener, DynamicBrokerConfig
+from broker.config_view import ConfigView
+from broker.context import BrokerContext, Features
+from broker.controlled_shutdown import controlled_shutdown
+from broker.controller_channel import ControllerChannel, connector
+from broker.dispatcher import Dispatcher
+from broker.handlers import import_handlers
+from broker.inline_apis import inline_rule
+from broker.log_dir_failures import LogDirFailures
+from broker.metadata_cache import MetadataCache
+from broker.metrics import TICK_MS, MetricsRegistry
+from broker.producer_id_sources import make_producer_id_source
+from broker.producer_ids import ProducerIdManager
+from broker.reconfiguration import Reconfiguration
+from broker.replication.fetch_session import FetchManager, FetchSessionCache
+from broker.replication.replica_manager import ReplicaManager
+from broker.replication.role_changes import RoleChanges
+from broker.replication.wiring import make_replica_manager
+from broker.server_settings import (
+    broker_info,
+    cleaner_config,
+    controller_config,
+    log_config,
+    log_manager_settings,
+    producer_state_config,
+    socket_server_config,
+)
+from broker.topic_admin import TopicAdmin, validator
+from controller import broker_connection
+from controller.channel_manager import ChannelManager
+from controller.controller import Controller
+from controller.zk.admin import AdminZkClient
+from controller.zk.client import ZkClient
+from controller.zk.kazoo_session import KazooSession
+from log.errors import LogError
+from log.manager import LogManager
+from log.meta_properties import read_meta_properties
+from network.server import SocketServer
+from timer.clock import Clock, SystemClock
+from timer.purgatory import DelayedOperation, Purgatory
+from timer.scheduler import BackgroundScheduler
+from timer.timer import SystemTimer
+
+logger = logging.getLogger(__name__)
+
+
+class BrokerState(IntEnum):
+    NOT_RUNNING = 0
+    STARTING = 1
+    RECOVERY = 2
+    RUNNING = 3
+    PENDING_CONTROLLED_SHUTDOWN = 6
+    SHUTTING_DOWN = 7
+
+
+class BrokerServer:
+    """`startup`, `await_shutdown`, `shutdown`. A start that fails has stopped again what it had started."""
+
+    def __init__(self, config: KafkaConfig, clock: Clock | None = None) -> None:
+        self.config = config
+        self.clock = clock or SystemClock()
+        self.metrics = MetricsRegistry()
+        self.state = BrokerState.NOT_RUNNING
+        self.context = BrokerContext()
+        self._stopped = threading.Event()
+        self._stop_lock = threading.Lock()
+        self._undo: list[tuple[str, Callable[[], None]]] = []
+        self._started = False
+        self.metrics.gauge("kafka.server", "KafkaServer", "BrokerState", lambda: float(self.state))
+
+    # ------------------------------------------------------------------ start
+
+    def startup(self) -> None:
+        """Start and serve. Raises what went wrong, after stopping again."""
+        if self.state is not BrokerState.NOT_RUNNING:
+            raise RuntimeError("the broker has been started")
+        try:
+            self._startup()
+        except BaseException:
+            self._stop_everything()
+            raise
+        self._started = True
+
+    def _startup(self) -> None:
+        self.state = BrokerState.STARTING
+        config, context, clock, metrics = self.config, self.context, self.clock, self.metrics
+        self._warn_about_listeners()
+        context.config, context.clock, context.metrics = config, clock, metrics
+        context.authorizer = AllowEverything()
+        import_handlers()
+
+        self.scheduler = BackgroundScheduler(config.get_int("background.threads"), clock)
+        self.session = self._connect_zookeeper()
+        self.zk = context.zk = ZkClient(self.session)
+        self._on_stop("ZooKeeper client", self.zk.close)
+        self.zk.create_startup_paths()
+        context.cluster_id = self.zk.create_or_get_cluster_id()
+        self._determine_broker_id()
+        context.broker_id = config.broker_id
+        self.dynamic_config = DynamicBrokerConfig(config)
+        self.dynamic_config.load(self.zk)
+        self.scheduler.startup()
+        self.scheduler.schedule("metrics-tick", metrics.tick, TICK_MS, TICK_MS)
+
+        self.state = BrokerState.RECOVERY
+        self.log_dir_failures = LogDirFailures(self._handle_log_dir_failure, clock)
+        self.log_manager = self._make_log_manager()
+        self.log_manager.startup()
+        self._on_stop("log manager", self.log_manager.shutdown)
+
+        context.metadata_cache = MetadataCache(config.broker_id)
+        self._load_features()
+        self.socket_server = SocketServer(
+            socket_server_config(config), Dispatcher(context).handle, clock, metrics, inline=inline_rule(context)
+        )
+        self.controller_channel = self._make_controller_channel()
+        self._on_stop("controller channel", self.controller_channel.shutdown)
+        self.replica_manager = self._make_replica_manager()
+        self.replica_manager.startup()
+        self.log_dir_failures.start()
+        self._on_stop("replica manager", self.replica_manager.shutdown)
+        self._on_stop("log directory failures", self.log_dir_failures.shutdown)
+
+        self._register()
+        self.controller = self._make_controller()
+        context.controller = self.controller
+        self.controller.startup()
+        self._start_admin()
+        self._start_coordinators()
+        self._start_config_listener()
+        self._on_stop("background scheduler", self.scheduler.shutdown)
+
+        self.socket_server.start()
+        self._on_stop("socket server", self.socket_server.shutdown)
+        self.state = BrokerState.RUNNING
+        logger.info("broker %d is running in cluster %s", config.broker_id, context.cluster_id)
+
+    def _warn_about_listeners(self) -> None:
+        for endpoint in self.config.listeners:
+            if endpoint.security_protocol == "PLAINTEXT" and not endpoint.is_loopback:
+                logger.warning(
+                    "listener %s is reachable from other machines without encryption or authentication", endpoint
+                )
+
+    def _connect_zookeeper(self) -> KazooSession:
+        config = self.config
+        timeout = config["zookeeper.connection.timeout.ms"]
+        session = KazooSession(
+            config.get_str("zookeeper.connect"),
+            session_timeout_ms=config.get_int("zookeeper.session.timeout.ms"),
+            connection_timeout_ms=timeout,
+            max_in_flight=config.get_int("zookeeper.max.in.flight.requests"),
+            secure_acls=config.get_bool("zookeeper.set.acl"),
+            clock=self.clock,
+            metrics=self.metrics,
+        )
+        session.start()
+        return session
+
+    def _determine_broker_id(self) -> None:
+        """The configured id, else the one in `meta.properties`, else a new one from ZooKeeper."""
+        config = self.config
+        if config.broker_id >= 0:
+            return
+        for directory in config.log_dirs:
+            try:
+                found = read_meta_properties(directory)
+            except (LogError, OSError):
+                continue  # the log manager takes the directory offline, or refuses to start
+            if found is not None and found.broker_id is not None:
+                config.set_broker_id(found.broker_id)
+                return
+        config.set_broker_id(self.zk.generate_broker_id(config.get_int("reserved.broker.max.id")))
+
+    def _make_log_manager(self) -> LogManager:
+        config = self.config
+        topics = sorted(self.zk.topic_names())
+        known = self.zk.topic_configs(topics)  # in one go, for the logs found on disk
+        return LogManager(
+            config.log_dirs,
+            default_config=log_config(config),
+            topic_configs=lambda topic: known.pop(topic) if topic in known else self.zk.topic_config(topic),
+            broker_id=config.broker_id,
+            cluster_id=self.context.cluster_id,
+            clock=self.clock,
+            scheduler=self.scheduler,
+            metrics=self.metrics,
+            settings=log_manager_settings(config),
+            producer_config=producer_state_config(config),
+            cleaner_config=cleaner_config(config),
+            on_dir_failure=self.log_dir_failures.on_failure,
+        )
+
+    def _load_features(self) -> None:
+        found = self.zk.feature()
+        if found is not None and found[0].enabled:
+            self.context.features = Features(found[1], dict(found[0].features))
+
+    def _make_controller_channel(self) -> ControllerChannel:
+        config = self.config
+        channel = ControllerChannel(
+            f"broker-{config.broker_id}-to-controller-alter-partition-channel-manager",
+            self.context.metadata_cache,
+            config.control_plane_listener_name or config.inter_broker_listener_name,
+            self.clock,
+            connector(str(config.broker_id), self.clock, config.get_int("controller.socket.timeout.ms")),
+        )
+        channel.start()
+        return channel
+
+    def _make_replica_manager(self) -> ReplicaManager:
+        context = self.context
+        manager = make_replica_manager(
+            self.config,
+            clock=self.clock,
+            scheduler=self.scheduler,
+            log_manager=self.log_manager,
+            metadata_cache=context.metadata_cache,
+            metrics=self.metrics,
+            action_queue=context.action_queue,
+            zk=self.zk,
+            channel=self.controller_channel,
+            broker_epoch=lambda: context.broker_epoch,
+        )
+        context.replica_manager = manager
+        context.role_changes = RoleChanges(manager)
+        slots = self.config.get_int("max.incremental.fetch.session.cache.slots")
+        context.fetch_manager = FetchManager(FetchSessionCache(slots, self.clock, self.metrics))
+        context.fetch_max_bytes = self.config.get_int("fetch.max.bytes")
+        return manager
+
+    def _register(self) -> None:
+        config = self.config
+        ports = {endpoint.listener_name: self.bound_port(endpoint.listener_name) for endpoint in config.listeners}
+        self.broker_info = broker_info(config, ports)
+        conflict = self.zk.endpoint_conflict(self.broker_info)
+        if conflict is not None:
+            raise ConfigError(f"Configured end points {conflict}")
+        version = controller_config(config).registration_json_version
+        self.context.broker_epoch = self.zk.register_broker(self.broker_info, version, self.clock.wall_ms())
+
+    def _make_controller(self) -> Controller:
+        settings = controller_config(self.config)
+        self.controller_settings = settings
+        channels = ChannelManager(
+            self.config.broker_id, broker_connection.connector(settings, self.clock), self.clock, self.metrics
+        )
+        controller = Controller(
+            self.broker_info,
+            self.zk,
+            channels,
+            self.clock,
+            self.scheduler,
+            settings,
+            self.metrics,
+            on_new_broker_epoch=self._on_new_broker_epoch,
+        )
+        # The controller stops after the log manager and before the ZooKeeper client.
+        self._undo.insert(1, ("controller", controller.shutdown))
+        return controller
+
+    def _on_new_broker_epoch(self, epoch: int) -> None:
+        self.context.broker_epoch = epoch
+
+    def _start_admin(self) -> None:
+        config, context = self.config, self.context
+        zk_admin = AdminZkClient(
+            self.zk, use_topic_ids=config.version.uses_topic_ids, validate_topic_config=validator(config)
+        )
+        purgatory: Purgatory[DelayedOperation] = Purgatory(
+            "topic", SystemTimer("topic", self.clock), broker_id=config.broker_id, metrics=self.metrics
+        )
+        context.topic_admin = TopicAdmin(config, zk_admin, context.metadata_cache, purgatory)
+        self._on_stop("topic administration", context.topic_admin.shutdown)
+        context.auto_topic_creation = AutoTopicCreation(config, context.topic_admin)
+        context.config_admin = ConfigAdmin(config, self.zk, zk_admin)
+        context.config_view = ConfigView(config)
+        source = make_producer_id_source(
+            config, self.controller_channel, self.zk, self.scheduler, lambda: context.broker_epoch
+        )
+        context.producer_ids = ProducerIdManager(source, self.scheduler)
+
+    def _start_coordinators(self) -> None:
+        """Coordinators set themselves on the context and register what is to be stopped."""
+
+    def _start_config_listener(self) -> None:
+        reconfiguration = Reconfiguration(self)
+        self.dynamic_config.add(reconfiguration.on_broker_change)
+        listener = ConfigListener(
+            self.zk,
+            {"topics": reconfiguration.on_topic_change, "brokers": self.dynamic_config.on_change},
+            self.clock,
+        )
+        listener.start()
+        self._on_stop("config listener", listener.close)
+
+    def bound_port(self, listener: str) -> int:
+        return self.socket_server.bound_port(listener)
+
+    # ------------------------------------------------------------------ stop
+
+    def shutdown(self) -> None:
+        """Stop cleanly; idempotent. Every step swallows its own failure."""
+        with self._stop_lock:
+            if not self._started or self.state is BrokerState.NOT_RUNNING:
+                return
+            if self.config.get_bool("controlled.shutdown.enable"):
+                self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
+                _quietly(
+                    "controlled shutdown",
+                    lambda: controlled_shutdown(
+                        self.config, self.context.metadata_cache, lambda: self.context.broker_epoch, self.clock
+                    ),
+                )
+            self._stop_everything()
+
+    def _stop_everything(self) -> None:
+        self.state = BrokerState.SHUTTING_DOWN
+        while self._undo:
+            name, stop = self._undo.pop()
+            _quietly(name, stop)
+        self.state = BrokerState.NOT_RUNNING
+        self._stopped.set()
+        logger.info("broker %d has stopped", self.config.broker_id)
+
+    def await_shutdown(self) -> None:
+        self._stopped.wait()
+
+    def _on_stop(self, name: str, stop: Callable[[], None]) -> None:
+        self._undo.append((name, stop))
+
+    # ------------------------------------------------------------------ failures
+
+    def _handle_log_dir_failure(self, directory: str) -> None:
+        self.replica_manager.handle_log_dir_failure(directory)
+        if not self.log_manager.live_log_dirs:
+            logger.critical("all log directories have failed; halting")
+            logging.shutdown()
+            os._exit(1)
+        self.zk.propagate_log_dir_failure(self.config.broker_id)
+
+
+def _quietly(name: str, stop: Callable[[], object]) -> None:
+    try:
+        stop()
+    except Exception:
+        logger.exception("stopping the %s failed", name)
+
+
+def parse_overrides(overrides: Sequence[str]) -> dict[str, str]:
+    """`key=value` items of `--override`. Raises `ConfigError`."""
+    parsed: dict[str, str] = {}
+    for item in overrides:
+        key, equals, value = item.partition("=")
+        if not equals or not key.strip():
+            raise ConfigError(f"--override needs key=value, not {item!r}")
+        parsed[key.strip()] = value.strip()
+    return parsed
+
+
+def run_server(config_file: Path | None, overrides: Sequence[str] = ()) -> int:
+    """Run one broker until SIGTERM or SIGINT; returns the exit status. Logs go to standard error."""
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
+    )
+    logging.getLogger("kazoo").setLevel(logging.WARNING)
+    try:
+        config = KafkaConfig.from_file(config_file, parse_overrides(overrides))
+    except (ConfigError, OSError, ValueError) as error:
+        print(f"odradek server: {error}", file=sys.stderr)
+        return 2
+    server = BrokerServer(config)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        server.startup()
+    except Exception as error:
+        logger.critical("the broker could not be started: %s", error, exc_info=not isinstance(error, ConfigError))
+        return 1
+    stop.wait()
+    logger.info("stopping")
+    server.shutdown()
+    return 0
