@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from broker.groups.coordinator import GroupCoordinator
 from broker.groups.states import GroupState
 from network.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from broker.groups.coordinator import GroupCoordinator
 
 
 class MemberDescription(NamedTuple):

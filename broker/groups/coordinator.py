@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
+from broker.groups.admin import GroupAdmin
 from broker.groups.config import GroupConfig
 from broker.groups.group import Group
 from broker.groups.member import JoinCallback, JoinResult, Member, Protocols, SyncCallback, SyncResult
+from broker.groups.offset_service import OffsetService
 from broker.groups.operations import DelayedHeartbeat
 from broker.groups.rebalance import Rebalancer
 from broker.groups.states import GroupState
@@ -96,6 +98,8 @@ class GroupCoordinator:
         self._metrics = metrics
         self._new_id = new_id
         self._active = False
+        self.offsets = OffsetService(self)
+        self.admin = GroupAdmin(self)
 
     # --- life ---
 
@@ -125,6 +129,10 @@ class GroupCoordinator:
     def is_active(self) -> bool:
         return self._active
 
+    def partition_for(self, group_id: str) -> int:
+        """The partition of `__consumer_offsets` whose leader coordinates the group."""
+        return self.store.partition_of(group_id)
+
     def on_election(self, partition: int, leader_epoch: int) -> None:
         """This broker leads a partition of `__consumer_offsets`: load it in the background."""
         self._scheduler.schedule_once(
@@ -145,11 +153,14 @@ class GroupCoordinator:
         )
 
     def on_partitions_deleted(self, partitions: Iterable[TopicPartition]) -> None:
-        """Topics were deleted: their offsets go from every group."""
+        """Topics were deleted: their offsets go from every group, in the background."""
         gone = list(partitions)
-        removed = self.store.remove_offsets(self.store.all_groups(), lambda _: gone)
-        if removed:
+
+        def remove() -> None:
+            removed = self.store.remove_offsets(self.store.all_groups(), lambda _: gone)
             logger.info("removed %d offsets of %d deleted partitions", removed, len(gone))
+
+        self._scheduler.schedule_once("remove-offsets-of-deleted-partitions", remove)
 
     def _expire_offsets(self) -> None:
         removed = self.store.expire_offsets()

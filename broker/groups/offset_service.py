@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from broker.groups.coordinator import GroupCoordinator
 from broker.groups.group import CONSUMER_PROTOCOL_TYPE, Group
 from broker.groups.offsets import OffsetAndMetadata
 from broker.groups.states import GroupState
 from broker.groups.store import TransactionalProducer
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from broker.groups.coordinator import GroupCoordinator
 
 Offsets = dict[TopicPartition, OffsetAndMetadata]
 Results = dict[TopicPartition, ErrorCode]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from controller.zk.brokers import BrokerZnodes
 from controller.zk.configs import ConfigZnodes
+from controller.zk.consumers import ConsumerZnodes
 from controller.zk.notifications import NotificationZnodes
 from controller.zk.topics import TopicZnodes
 
 
-class ZkClient(BrokerZnodes, TopicZnodes, ConfigZnodes, NotificationZnodes):
+class ZkClient(BrokerZnodes, TopicZnodes, ConfigZnodes, NotificationZnodes, ConsumerZnodes):
     """Typed operations over one `Session`. Thread-safe as the session is.
 
     Errors: `ZkError` (and its `SessionExpiredError`, `AuthenticationFailedError`), `PayloadError` for content that

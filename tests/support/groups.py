@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
-from broker.groups.admin import GroupAdmin
 from broker.groups.config import GroupConfig
 from broker.groups.coordinator import GroupCoordinator, JoinRequest, LeavingMember
 from broker.groups.loader import Batch
 from broker.groups.member import JoinResult, SyncResult
-from broker.groups.offset_service import Committer, OffsetService, Results
+from broker.groups.offset_service import Committer, Results
 from broker.groups.offsets import OffsetAndMetadata
 from broker.groups.store import GroupStore, TransactionalProducer
 from log.batch import RecordBatch
@@ -140,8 +139,8 @@ class Coordinator:
             new_id=self._next_id,
         )
         self.core.startup()
-        self.offsets = OffsetService(self.core)
-        self.admin = GroupAdmin(self.core)
+        self.offsets = self.core.offsets
+        self.admin = self.core.admin
         self.elect()
 
     def _purgatory(self, name: str) -> Purgatory:  # type: ignore[type-arg]

@@ -211,6 +211,7 @@ def test_deleted_topics_take_their_offsets_along(coordinator: Coordinator) -> No
     coordinator.commit({"t-0": 1, "u-0": 2})
     coordinator.commit({"t-0": 1}, Committer("h"))
     coordinator.core.on_partitions_deleted([partition("t-0"), partition("t-1")])
+    coordinator.scheduler.tick()
     assert coordinator.committed() == {"u-0": 2}
     # A simple consumer's group without offsets is gone altogether, without a tombstone of its own.
     assert [group.group_id for group in coordinator.admin.list_groups()[1]] == ["g"]

@@ -1,0 +1,22 @@
+"""Heartbeat (key 12, versions 0-4): a member is alive; the answer tells whether it must join again.
+
+3 static members.
+"""
+
+from __future__ import annotations
+
+from broker.api.authorization import Operation
+from broker.api.registry import Call, api
+from broker.groups.requests import coordinator_of, require_group
+from network.protocol.api import ApiKey
+from network.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+
+@api(ApiKey.HEARTBEAT, versions=(0, 4))
+def handle(call: Call[HeartbeatRequest]) -> HeartbeatResponse:
+    request = call.request
+    require_group(call, Operation.READ, request.group_id)
+    error = coordinator_of(call.broker).heartbeat(
+        request.group_id, request.member_id, request.group_instance_id, request.generation_id
+    )
+    return HeartbeatResponse(error_code=error)

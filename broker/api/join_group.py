@@ -1,0 +1,60 @@
+"""JoinGroup (key 11, versions 0-9): enter a group, or its next generation.
+
+Answered when the join phase of the group ends. 1 rebalance timeout; 4 a dynamic member is first given an id; 5 static
+members; 7 protocol type, and a protocol name that may be null; 8 reason; 9 a leader that must not assign.
+"""
+
+from __future__ import annotations
+
+from broker.api.authorization import Operation
+from broker.api.registry import Call, api
+from broker.groups.coordinator import JoinRequest
+from broker.groups.member import JoinResult
+from broker.groups.requests import coordinator_of, java_address, require_group
+from network.protocol.api import ApiKey
+from network.protocol.errors import ErrorCode
+from network.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+
+
+def _error_form(call: Call[JoinGroupRequest], code: ErrorCode, message: str | None) -> JoinGroupResponse:
+    return _response(call.version, JoinResult(code, call.request.member_id if call.request is not None else ""))
+
+
+@api(ApiKey.JOIN_GROUP, versions=(0, 9), error_form=_error_form)
+def handle(call: Call[JoinGroupRequest]) -> None:
+    request, version = call.request, call.version
+    require_group(call, Operation.READ, request.group_id)
+    coordinator_of(call.broker).join_group(
+        JoinRequest(
+            group_id=request.group_id,
+            member_id=request.member_id,
+            client_id=call.header.client_id or "",
+            client_host=java_address(call.connection.client_host),
+            session_timeout_ms=request.session_timeout_ms,
+            rebalance_timeout_ms=request.session_timeout_ms if version == 0 else request.rebalance_timeout_ms,
+            protocol_type=request.protocol_type,
+            protocols=tuple((protocol.name, bytes(protocol.metadata)) for protocol in request.protocols),
+            group_instance_id=request.group_instance_id,
+            require_known_member_id=version >= 4,
+            skips_assignment=version >= 9,
+            reason=request.reason,
+        ),
+        lambda result: call.respond(_response(version, result)),
+    )
+
+
+def _response(version: int, result: JoinResult) -> JoinGroupResponse:
+    name = result.protocol_name
+    return JoinGroupResponse(
+        error_code=result.error,
+        generation_id=result.generation_id,
+        protocol_type=result.protocol_type,
+        protocol_name=(name or None) if version >= 7 else (name or ""),
+        leader=result.leader_id,
+        skip_assignment=result.skip_assignment if version >= 9 else False,
+        member_id=result.member_id,
+        members=[
+            JoinGroupResponseMember(member_id=member_id, group_instance_id=instance_id, metadata=metadata)
+            for member_id, instance_id, metadata in result.members
+        ],
+    )

@@ -1,0 +1,37 @@
+"""LeaveGroup (key 13, versions 0-5): members leave, or are removed by an administrator.
+
+Versions 0-2 carry one member, whose error is the top-level one; 3 a list, by member or instance id; 5 reasons.
+"""
+
+from __future__ import annotations
+
+from broker.api.authorization import Operation
+from broker.api.registry import Call, api
+from broker.groups.coordinator import LeavingMember
+from broker.groups.requests import coordinator_of, require_group
+from network.protocol.api import ApiKey
+from network.protocol.errors import ErrorCode
+from network.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+
+
+@api(ApiKey.LEAVE_GROUP, versions=(0, 5))
+def handle(call: Call[LeaveGroupRequest]) -> LeaveGroupResponse:
+    request, version = call.request, call.version
+    require_group(call, Operation.READ, request.group_id)
+    if version <= 2:
+        leaving = [LeavingMember(request.member_id)]
+    else:
+        leaving = [LeavingMember(each.member_id, each.group_instance_id, each.reason) for each in request.members]
+    result = coordinator_of(call.broker).leave_group(request.group_id, leaving)
+    if version <= 2:
+        error = result.error
+        if error is ErrorCode.NONE and result.members:
+            error = result.members[0][1]
+        return LeaveGroupResponse(error_code=error)
+    return LeaveGroupResponse(
+        error_code=result.error,
+        members=[
+            MemberResponse(member_id=member.member_id, group_instance_id=member.group_instance_id, error_code=error)
+            for member, error in result.members
+        ],
+    )

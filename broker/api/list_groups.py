@@ -1,0 +1,32 @@
+"""ListGroups (key 16, versions 0-5): the groups that this broker coordinates.
+
+4 states, and a filter by them; 5 types, and a filter by them. Groups that the caller may not see are left out.
+"""
+
+from __future__ import annotations
+
+from broker.api.authorization import CLUSTER_NAME, Operation, ResourceType
+from broker.api.registry import Call, api
+from broker.groups.requests import coordinator_of, may
+from network.protocol.api import ApiKey
+from network.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+
+
+@api(ApiKey.LIST_GROUPS, versions=(0, 5))
+def handle(call: Call[ListGroupsRequest]) -> ListGroupsResponse:
+    request = call.request
+    error, groups = coordinator_of(call.broker).admin.list_groups(request.states_filter, request.types_filter)
+    if not may(call, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+        groups = [group for group in groups if may(call, Operation.DESCRIBE, ResourceType.GROUP, group.group_id)]
+    return ListGroupsResponse(
+        error_code=error,
+        groups=[
+            ListedGroup(
+                group_id=group.group_id,
+                protocol_type=group.protocol_type,
+                group_state=group.state,
+                group_type="classic",
+            )
+            for group in groups
+        ],
+    )

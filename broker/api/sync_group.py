@@ -1,0 +1,43 @@
+"""SyncGroup (key 14, versions 0-5): the leader brings the assignment, everybody gets their part of it.
+
+Answered when the assignment is stored. 3 static members; 5 protocol type and name are required and checked.
+"""
+
+from __future__ import annotations
+
+from broker.api.authorization import Operation
+from broker.api.registry import Call, api
+from broker.groups.member import SyncResult
+from broker.groups.requests import coordinator_of, require_group
+from network.protocol.api import ApiKey
+from network.protocol.errors import ApiError, ErrorCode
+from network.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+
+@api(ApiKey.SYNC_GROUP, versions=(0, 5))
+def handle(call: Call[SyncGroupRequest]) -> None:
+    request = call.request
+    if call.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    require_group(call, Operation.READ, request.group_id)
+
+    def respond(result: SyncResult) -> None:
+        call.respond(
+            SyncGroupResponse(
+                error_code=result.error,
+                protocol_type=result.protocol_type,
+                protocol_name=result.protocol_name,
+                assignment=result.assignment,
+            )
+        )
+
+    coordinator_of(call.broker).sync_group(
+        request.group_id,
+        request.generation_id,
+        request.member_id,
+        request.group_instance_id,
+        request.protocol_type,
+        request.protocol_name,
+        {each.member_id: bytes(each.assignment) for each in request.assignments},
+        respond,
+    )

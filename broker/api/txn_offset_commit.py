@@ -1,0 +1,90 @@
+"""TxnOffsetCommit (key 28, versions 0-4): offsets that take effect when the producer's transaction commits.
+
+2 leader epochs and COORDINATOR_LOAD_IN_PROGRESS; 3 the member and its generation, so that zombies are refused;
+4 TRANSACTION_ABORTABLE.
+"""
+
+from __future__ import annotations
+
+from broker.api.authorization import Operation, ResourceType
+from broker.api.registry import Call, api
+from broker.groups.offset_service import Committer, Offsets, Results
+from broker.groups.offsets import OffsetAndMetadata
+from broker.groups.requests import coordinator_of, may, partition_error, require_group, topic_error
+from broker.groups.store import TransactionalProducer
+from log.topic_partition import TopicPartition
+from network.protocol.api import ApiKey
+from network.protocol.errors import ApiError, ErrorCode
+from network.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+
+def _error_form(call: Call[TxnOffsetCommitRequest], code: ErrorCode, message: str | None) -> TxnOffsetCommitResponse:
+    everything = {
+        TopicPartition(topic.name, partition.partition_index): code
+        for topic in call.request.topics
+        for partition in topic.partitions
+    }
+    return _response(call, everything)
+
+
+@api(ApiKey.TXN_OFFSET_COMMIT, versions=(0, 4), error_form=_error_form)
+def handle(call: Call[TxnOffsetCommitRequest]) -> None:
+    request = call.request
+    if not may(call, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
+        raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    require_group(call, Operation.READ, request.group_id)
+    refused: Results = {}
+    offsets: Offsets = {}
+    now = call.broker.clock.wall_ms()
+    for topic in request.topics:
+        denied = topic_error(call, topic.name)
+        for partition in topic.partitions:
+            name = TopicPartition(topic.name, partition.partition_index)
+            error = denied if denied is not ErrorCode.NONE else partition_error(call, name)
+            if error is not ErrorCode.NONE:
+                refused[name] = error
+                continue
+            metadata = partition.committed_metadata or ""
+            offsets[name] = OffsetAndMetadata(
+                partition.committed_offset, partition.committed_leader_epoch, metadata, now
+            )
+
+    def respond(results: Results) -> None:
+        call.respond(_response(call, {**results, **refused}))
+
+    if not offsets:
+        respond({})
+        return
+    committer = Committer(request.group_id, request.member_id, request.group_instance_id, request.generation_id)
+    producer = TransactionalProducer(request.producer_id, request.producer_epoch, request.transactional_id)
+    coordinator_of(call.broker).offsets.commit_in_transaction(committer, producer, offsets, respond)
+
+
+def _response(call: Call[TxnOffsetCommitRequest], results: Results) -> TxnOffsetCommitResponse:
+    def told(error: ErrorCode) -> ErrorCode:
+        if call.version < 2 and error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if call.version < 4 and error is ErrorCode.TRANSACTION_ABORTABLE:
+            return ErrorCode.INVALID_TXN_STATE
+        return error
+
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(
+                        partition_index=partition.partition_index,
+                        error_code=told(results[TopicPartition(topic.name, partition.partition_index)]),
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in call.request.topics
+        ]
+    )

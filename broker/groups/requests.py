@@ -1,0 +1,62 @@
+"""What the handlers of the group APIs share: authorization, and partitions by topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from broker.api.authorization import Operation, ResourceType
+from broker.api.registry import Call
+from broker.context import BrokerContext
+from broker.groups.coordinator import GroupCoordinator
+from log.topic_partition import TopicPartition
+from network.protocol.errors import ApiError, ErrorCode
+
+T = TypeVar("T")
+
+
+def coordinator_of(broker: BrokerContext) -> GroupCoordinator:
+    """The group coordinator. Raises ApiError(COORDINATOR_NOT_AVAILABLE) before it exists."""
+    coordinator = broker.group_coordinator
+    if coordinator is None:
+        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return coordinator  # type: ignore[no-any-return]
+
+
+def may(call: Call[Any], operation: Operation, resource: ResourceType, name: str) -> bool:
+    """Whether the caller may do it; a resource without a name is nobody's to refuse."""
+    authorizer = call.broker.authorizer
+    return authorizer.allows_everything or authorizer.authorize(call.connection, operation, resource, name)
+
+
+def require_group(call: Call[Any], operation: Operation, group_id: str) -> None:
+    """Raises ApiError(GROUP_AUTHORIZATION_FAILED)."""
+    if not may(call, operation, ResourceType.GROUP, group_id):
+        raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+
+def topic_error(call: Call[Any], topic: str, operation: Operation = Operation.READ) -> ErrorCode:
+    """TOPIC_AUTHORIZATION_FAILED or NONE."""
+    if may(call, operation, ResourceType.TOPIC, topic):
+        return ErrorCode.NONE
+    return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def partition_error(call: Call[Any], partition: TopicPartition) -> ErrorCode:
+    """UNKNOWN_TOPIC_OR_PARTITION for what the metadata does not have, or NONE."""
+    if call.broker.metadata_cache.contains(partition.topic, partition.partition):
+        return ErrorCode.NONE
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def java_address(host: str) -> str:
+    """A client's address as Java prints one without a resolved name, which is how Kafka stores it."""
+    return f"/{host}"
+
+
+def by_topic(partitions: Mapping[TopicPartition, T]) -> Iterable[tuple[str, list[tuple[int, T]]]]:
+    """The entries grouped by topic, in order of first appearance."""
+    grouped: dict[str, list[tuple[int, T]]] = {}
+    for partition, value in partitions.items():
+        grouped.setdefault(partition.topic, []).append((partition.partition, value))
+    return grouped.items()

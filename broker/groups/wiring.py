@@ -1,0 +1,133 @@
+"""The group coordinator's ties to a broker: the log of `__consumer_offsets`, purgatories and a thread of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from broker.context import BrokerContext
+from broker.groups.config import GroupConfig
+from broker.groups.coordinator import GroupCoordinator
+from broker.groups.loader import Batch
+from broker.groups.operations import DelayedHeartbeat
+from broker.groups.store import GroupStore
+from log.batch import RecordBatch
+from log.old_formats import iter_entries
+from log.topic_partition import TopicPartition
+from log.validation import AppendOrigin
+from network.protocol.errors import ErrorCode
+from timer.purgatory import DelayedOperation, Purgatory
+from timer.scheduler import BackgroundScheduler
+from timer.timer import SystemTimer
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+class ReplicatedOffsetsLog:
+    """`__consumer_offsets` through the replica manager."""
+
+    def __init__(self, broker: BrokerContext) -> None:
+        self._broker = broker
+
+    def append(
+        self,
+        partition: int,
+        batch: bytes | bytearray,
+        required_acks: int,
+        timeout_ms: int,
+        on_done: Callable[[ErrorCode, int], None],
+        transactional_id: str | None = None,
+    ) -> None:
+        tp = TopicPartition(OFFSETS_TOPIC, partition)
+
+        def append() -> None:
+            self._broker.replica_manager.append_records(
+                timeout_ms,
+                required_acks,
+                {tp: batch},
+                AppendOrigin.COORDINATOR,
+                lambda results: on_done(results[tp].error, results[tp].base_offset),
+                internal_topics_allowed=True,
+            )
+
+        if transactional_id is None:
+            append()
+        else:
+            self._verify(tp, RecordBatch(batch), transactional_id, append, on_done)
+
+    def _verify(
+        self,
+        tp: TopicPartition,
+        batch: RecordBatch,
+        transactional_id: str,
+        append: Callable[[], None],
+        on_done: Callable[[ErrorCode, int], None],
+    ) -> None:
+        """Ask the transaction's coordinator, unless the partition is known to be in the transaction (KIP-890)."""
+        verifier: Any = self._broker.transaction_verifier
+        log = self._broker.replica_manager.get_log(tp)
+        if verifier is None or log is None or log.has_ongoing_transaction(batch.producer_id, batch.producer_epoch):
+            append()
+            return
+
+        def verified(errors: dict[TopicPartition, ErrorCode]) -> None:
+            error = errors.get(tp, ErrorCode.NONE)
+            if error is ErrorCode.NONE:
+                append()
+                self._broker.action_queue.run()
+            else:
+                on_done(error, -1)
+
+        verifier.verify(transactional_id, batch.producer_id, batch.producer_epoch, [tp], verified)
+
+    def read(self, partition: int, buffer_bytes: int) -> Iterator[Batch]:
+        tp = TopicPartition(OFFSETS_TOPIC, partition)
+        log = self._broker.replica_manager.get_log(tp)
+        if log is None:
+            raise LookupError(f"{tp} has no local log")
+        position, end = log.log_start_offset, log.log_end_offset
+        while position < end:
+            found = log.read(position, buffer_bytes, min_one_message=True)
+            try:
+                data = found.records.read()
+            finally:
+                found.records.release()
+            following = position
+            for batch in iter_entries(data):
+                yield batch
+                following = batch.last_offset + 1
+            if following <= position:
+                raise EOFError(f"{tp} ends at {position}, before its log end offset {end}")
+            position = following
+
+    def is_local(self, partition: int) -> bool:
+        return self._broker.replica_manager.get_log(TopicPartition(OFFSETS_TOPIC, partition)) is not None
+
+
+def make_group_coordinator(broker: BrokerContext) -> GroupCoordinator:
+    """Start the coordinator of `broker` and hook it into partition changes; the caller shuts it down."""
+    config = GroupConfig.from_kafka_config(broker.config)
+    known = broker.zk.topic(OFFSETS_TOPIC)
+    partitions = len(known.assignment) if known is not None else broker.config.get_int("offsets.topic.num.partitions")
+
+    def purgatory(name: str) -> Purgatory[Any]:
+        timer = SystemTimer(name, broker.clock)
+        return Purgatory(name, timer, broker_id=broker.broker_id, metrics=broker.metrics)
+
+    rebalances: Purgatory[DelayedOperation] = purgatory("Rebalance")
+    heartbeats: Purgatory[DelayedHeartbeat] = purgatory("Heartbeat")
+    coordinator = GroupCoordinator(
+        GroupStore(ReplicatedOffsetsLog(broker), partitions, broker.clock, config),
+        config,
+        rebalances,
+        heartbeats,
+        BackgroundScheduler(1, broker.clock, "group-metadata-manager"),
+        broker.clock,
+        broker.metrics,
+        run_deferred=broker.action_queue.run,
+    )
+    coordinator.startup()
+    broker.group_coordinator = coordinator
+    broker.coordinator_hooks[OFFSETS_TOPIC] = coordinator
+    broker.partition_deletion_listeners.append(coordinator.on_partitions_deleted)
+    return coordinator
