@@ -28,6 +28,7 @@ from broker.context import BrokerContext, Features
 from broker.controlled_shutdown import controlled_shutdown
 from broker.controller_channel import ControllerChannel, connector
 from broker.dispatcher import Dispatcher
+from broker.groups.wiring import make_group_coordinator
 from broker.handlers import import_handlers
 from broker.inline_apis import inline_rule
 from broker.log_dir_failures import LogDirFailures
@@ -306,6 +307,7 @@ class BrokerServer:
 
     def _start_coordinators(self) -> None:
         """Coordinators set themselves on the context and register what is to be stopped."""
+        self._on_stop("group coordinator", make_group_coordinator(self.context).shutdown)
 
     def _start_config_listener(self) -> None:
         reconfiguration = Reconfiguration(self)
