@@ -167,7 +167,8 @@ class GroupStore:
                     self._open.setdefault(producer_id, set()).add(group.group_id)
         for group in loaded.groups.values():
             on_loaded(group)
-        logger.info(
+        logger.log(
+            logging.INFO if loaded.records else logging.DEBUG,
             "loaded %d groups from %d records of __consumer_offsets-%d at epoch %d in %d ms",
             len(loaded.groups),
             loaded.records,
