@@ -1,10 +1,13 @@
-"""Whole reads and writes on descriptors, and durable directory changes."""
+"""Whole reads and writes on descriptors, changes of file names, and the limit on open files."""
 
 from __future__ import annotations
 
-import contextlib
 import errno
+import logging
 import os
+import resource
+
+logger = logging.getLogger(__name__)
 
 
 def pread_fully(fd: int, size: int, position: int) -> bytes:
@@ -55,6 +58,15 @@ def rename_if_exists(source: str, target: str) -> bool:
     return True
 
 
-def close_quietly(fd: int) -> None:
-    with contextlib.suppress(OSError):
-        os.close(fd)
+def raise_descriptor_limit(at_most: int = 1 << 20) -> int:
+    """Let this process open as many files as the system allows it to; returns the limit that now holds."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = at_most if hard == resource.RLIM_INFINITY else min(hard, at_most)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        except (OSError, ValueError) as error:
+            logger.warning("cannot raise the limit on open files from %d to %d: %s", soft, wanted, error)
+            return soft
+        return wanted
+    return soft

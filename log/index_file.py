@@ -15,7 +15,6 @@ import os
 from threading import RLock
 from typing import ClassVar
 
-from log.checkpoint import fsync_directory
 from log.errors import CorruptIndexError, LogError
 from log.file_range import OpenFileBound
 from log.files import pread_fully, pwrite_fully, rename_if_exists, unlink_if_exists
@@ -74,8 +73,11 @@ class IndexFile:
             self.max_entries = size // self.ENTRY_SIZE
             if size != self._length:
                 self._unmap()
-                self._open_for_writing()
-                os.ftruncate(self._fd, size)
+                if self._fd >= 0:
+                    os.ftruncate(self._fd, size)
+                else:
+                    # Most logs that a start opens are not written to soon: no descriptor is kept for them.
+                    os.truncate(self.path, size)
                 self._length = size
 
     def grow_to_maximum(self) -> None:
@@ -253,8 +255,3 @@ class IndexFile:
 
     def _rounded(self, size: int) -> int:
         return size - size % self.ENTRY_SIZE
-
-
-def sync_parent(path: str) -> None:
-    """Make the creation or renaming of `path` durable."""
-    fsync_directory(os.path.dirname(path))

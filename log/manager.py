@@ -12,7 +12,6 @@ import os
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from functools import partial
 from threading import Lock, RLock
 from typing import TYPE_CHECKING
@@ -22,12 +21,14 @@ from log.cleaner.log_cleaner import CleanerConfig, LogCleaner
 from log.config import MAX_INT64, LogConfig
 from log.deletion import DeletionQueue
 from log.errors import InconsistentTopicIdError, LogDirNotFoundError, LogError, StorageError
-from log.file_range import DEFAULT_OPEN_FILES, OpenFileBound
+from log.file_range import OpenFileBound
+from log.files import raise_descriptor_limit
 from log.loader import LoadOptions, open_log
 from log.local_log import LogEnvironment
 from log.log_dir import LogDir
 from log.log_dir_loading import LoadProgress, load_log_dir
 from log.log_metrics import LogMetrics
+from log.manager_settings import DEFAULT_SETTINGS, LogManagerSettings
 from log.meta_properties import (
     MetaProperties,
     check_meta_properties,
@@ -46,21 +47,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True, slots=True)
-class LogManagerSettings:
-    """Broker-level intervals and bounds, with Kafka's defaults. Milliseconds."""
-
-    recovery_threads_per_dir: int = 1
-    retention_check_ms: int = 300_000
-    flush_check_ms: int = MAX_INT64
-    recovery_point_checkpoint_ms: int = 60_000
-    log_start_offset_checkpoint_ms: int = 60_000
-    initial_task_delay_ms: int = 30_000
-    file_delete_delay_ms: int = 60_000
-    producer_expiration_check_ms: int = 600_000
-    cleaner_enabled: bool = True
-    open_files: int = DEFAULT_OPEN_FILES
+__all__ = ["LogManager", "LogManagerSettings"]
 
 
 class LogManager:
@@ -77,7 +64,7 @@ class LogManager:
         clock: Clock,
         scheduler: Scheduler,
         metrics: Metrics = NULL_METRICS,
-        settings: LogManagerSettings = LogManagerSettings(),
+        settings: LogManagerSettings = DEFAULT_SETTINGS,
         producer_config: ProducerStateConfig | None = None,
         cleaner_config: CleanerConfig | None = None,
         on_dir_failure: Callable[[str], None] | None = None,
@@ -130,6 +117,7 @@ class LogManager:
         `LogError` for a foreign sub-directory or a partition found twice, `InconsistentMetadataError` if a
         `meta.properties` belongs to another broker, and `StorageError` if no directory is left.
         """
+        raise_descriptor_limit()
         for path, log_dir in self._dirs.items():
             try:
                 log_dir.prepare()

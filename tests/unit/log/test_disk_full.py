@@ -1,0 +1,121 @@
+"""A full disk at append, roll, index growth, checkpoint and snapshot.
+
+A small tmpfs is mounted where the tests run as root; elsewhere a limit on the size of files stands in for it where that
+can show the same, and the rest is skipped.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from log.config import LogConfig
+from log.errors import StorageError
+from log.partition_log import PartitionLog
+from log.topic_partition import TopicPartition
+from tests.unit.log.harness import append, contents
+from tests.unit.log.test_manager import Broker, crash, new
+
+A0 = TopicPartition("a", 0)
+SMALL = LogConfig(segment_bytes=100_000, index_interval_bytes=100, segment_index_bytes=10_000)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 1 MiB."""
+    path = tmp_path / "small"
+    path.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(path)], capture_output=True, text=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip(f"no tmpfs can be mounted here: {mounted.stderr.strip()}")
+    try:
+        yield path
+    finally:
+        subprocess.run(["umount", "-l", str(path)], check=True)
+
+
+def acknowledged_until_full(log: PartitionLog, start: int) -> int:
+    """How many appends succeed before one does not."""
+    for number in range(5000):
+        try:
+            append(log, b"%d " % (start + number) * 30)
+        except StorageError:
+            return number
+    raise AssertionError("the disk has not become full")
+
+
+def fill(path: Path, leave: int = 0) -> Path:
+    """A file that takes all space but about `leave` bytes."""
+    ballast = path / "ballast"
+    fd = os.open(ballast, os.O_WRONLY | os.O_CREAT)
+    try:
+        while True:
+            os.write(fd, b"x" * 4096)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        if leave:
+            os.ftruncate(fd, max(0, os.fstat(fd).st_size - leave))
+    finally:
+        os.close(fd)
+    return ballast
+
+
+@pytest.mark.parametrize("leave", [0, 4096, 8192, 12288, 20480, 65536])
+def test_full_while_appending(small_disk, tmp_path, leave):
+    """At some append, roll, index entry or snapshot the disk is full.
+
+    That is an error, the log is not corrupt, and the other disk goes on.
+    """
+    broker = Broker(small_disk / "x", tmp_path / "y", config=SMALL)
+    manager = broker.start()
+    manager.maybe_update_preferred_log_dir(A0, str(small_disk / "x"))
+    log = new(manager, A0)
+    good = new(manager, TopicPartition("b", 0))
+    assert good.parent_dir == str(tmp_path / "y")
+    count = 50
+    for i in range(count):
+        append(log, b"%d " % i * 30)
+    ballast = fill(small_disk, leave)
+    count += acknowledged_until_full(log, count)
+    assert broker.failed == [str(small_disk / "x")]
+    manager.handle_log_dir_failure(str(small_disk / "x"))
+    append(good, b"goes on")
+    assert contents(good) == [(0, b"goes on")]
+    crash(manager)
+
+    ballast.unlink()
+    broker = Broker(small_disk / "x", tmp_path / "y", config=SMALL)
+    again = broker.start().get_log(A0)
+    assert again is not None
+    found = contents(again)
+    assert found == [(i, b"%d " % i * 30) for i in range(len(found))]
+    # Everything acknowledged is there; the append that failed may be, if only what came after its bytes failed.
+    assert len(found) in (count, count + 1)
+    append(again, b"next")
+    crash(broker.manager)
+
+
+def test_full_at_a_checkpoint(small_disk, tmp_path):
+    broker = Broker(small_disk / "x", tmp_path / "y", config=SMALL)
+    manager = broker.start()
+    manager.maybe_update_preferred_log_dir(A0, str(small_disk / "x"))
+    log = new(manager, A0)
+    append(log, b"a")
+    log.flush()
+    manager.checkpoint_recovery_points()
+    append(log, b"b")
+    log.flush()
+    fill(small_disk)
+    manager.checkpoint_recovery_points()
+    assert broker.failed == [str(small_disk / "x")]
+    # The old content is whole.
+    assert (small_disk / "x" / "recovery-point-offset-checkpoint").read_text() == "0\n1\na 0 1\n"
+    crash(manager)
