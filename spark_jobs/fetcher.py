@@ -47,8 +47,10 @@ class DataLossError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RecordSet:
-    """One answer: raw batches (the last may be cut) and the aborted transactions that touch it."""
+    """One answer: the offset asked for, raw batches (the first may begin before it, the last may be cut) and the
+    aborted transactions that touch it."""
 
+    offset: int
     records: memoryview
     aborted: list[tuple[int, int]]
 
@@ -122,7 +124,7 @@ class PartitionFetcher:
                     except OSError:
                         self._disconnect()
                 aborted = [(a.first_offset, a.producer_id) for a in answer.aborted_transactions or ()]
-                yield RecordSet(records, aborted)
+                yield RecordSet(offset, records, aborted)
                 offset = max(offset, following)
         finally:
             self._disconnect()

@@ -108,37 +108,37 @@ class ReadOptions:
         strategy = given.get("startingoffsetsbytimestampstrategy", "error").lower()
         if strategy not in ("error", "latest"):
             raise OptionError(f"startingOffsetsByTimestampStrategy is {strategy!r}; give 'error' or 'latest'")
-        max_offsets = _positive(given, "maxOffsetsPerTrigger")
-        min_offsets = _positive(given, "minOffsetsPerTrigger")
+        max_offsets = positive(given, "maxOffsetsPerTrigger")
+        min_offsets = positive(given, "minOffsetsPerTrigger")
         if max_offsets is not None and min_offsets is not None and max_offsets < min_offsets:
             raise OptionError("maxOffsetsPerTrigger must not be below minOffsetsPerTrigger")
-        include_headers = _flag(given, "includeHeaders", False)
+        include_headers = flag(given, "includeHeaders", False)
         isolation = given.get("kafka.isolation.level", "read_uncommitted")
         if isolation not in ("read_committed", "read_uncommitted"):
             raise OptionError(f"kafka.isolation.level is {isolation!r}; give 'read_committed' or 'read_uncommitted'")
         return cls(
-            bootstrap_servers=_bootstrap(given),
+            bootstrap_servers=required_bootstrap(given),
             subscription=_subscription(given),
             starting=starting,
             ending=ending,
             timestamp_strategy=strategy,
             include_headers=include_headers,
             columns=_columns(given, include_headers),
-            fail_on_data_loss=_flag(given, "failOnDataLoss", True),
-            min_partitions=_positive(given, "minPartitions"),
-            max_records_per_partition=_positive(given, "maxRecordsPerPartition"),
+            fail_on_data_loss=flag(given, "failOnDataLoss", True),
+            min_partitions=positive(given, "minPartitions"),
+            max_records_per_partition=positive(given, "maxRecordsPerPartition"),
             max_offsets_per_trigger=max_offsets,
             min_offsets_per_trigger=min_offsets,
             max_trigger_delay_ms=duration_ms(given.get("maxtriggerdelay", "15m"), "maxTriggerDelay"),
-            poll_timeout_ms=_positive(given, "kafkaConsumer.pollTimeoutMs") or 120_000,
+            poll_timeout_ms=positive(given, "kafkaConsumer.pollTimeoutMs") or 120_000,
             fetch_retries=_count(given, "fetchOffset.numRetries", 3),
             fetch_retry_interval_ms=_count(given, "fetchOffset.retryIntervalMs", 10),
             group_id_prefix=given.get("groupidprefix", "spark-kafka-source"),
             group_id=given.get("kafka.group.id"),
             read_committed=isolation == "read_committed",
             client_rack=given.get("kafka.client.rack", ""),
-            fetch_max_bytes=_positive(given, "kafka.fetch.max.bytes") or 52_428_800,
-            partition_fetch_bytes=_positive(given, "kafka.max.partition.fetch.bytes") or 8_388_608,
+            fetch_max_bytes=positive(given, "kafka.fetch.max.bytes") or 52_428_800,
+            partition_fetch_bytes=positive(given, "kafka.max.partition.fetch.bytes") or 8_388_608,
         )
 
 
@@ -160,7 +160,8 @@ def _refuse_consumer_settings(given: Mapping[str, str]) -> None:
             raise OptionError(f"option {name} is not supported: {cure}")
 
 
-def _bootstrap(given: Mapping[str, str]) -> str:
+def required_bootstrap(given: Mapping[str, str]) -> str:
+    """The bootstrap servers of lower-cased options. Raises OptionError."""
     servers = given.get("kafka.bootstrap.servers", "").strip()
     if not servers:
         raise OptionError("option kafka.bootstrap.servers is missing: give host:port[,host:port...]")
@@ -274,7 +275,8 @@ def _columns(given: Mapping[str, str], include_headers: bool) -> tuple[str, ...]
     return tuple(dict.fromkeys(by_name[name] for name in wanted))
 
 
-def _flag(given: Mapping[str, str], name: str, default: bool) -> bool:
+def flag(given: Mapping[str, str], name: str, default: bool) -> bool:
+    """A true or false of lower-cased options. Raises OptionError."""
     text = given.get(name.lower())
     if text is None:
         return default
@@ -283,7 +285,8 @@ def _flag(given: Mapping[str, str], name: str, default: bool) -> bool:
     raise OptionError(f"option {name} is {text!r}; give true or false")
 
 
-def _positive(given: Mapping[str, str], name: str) -> int | None:
+def positive(given: Mapping[str, str], name: str) -> int | None:
+    """A positive integer of lower-cased options, None without it. Raises OptionError."""
     text = given.get(name.lower())
     if text is None:
         return None

@@ -83,6 +83,16 @@ class OdradekDataSource(DataSource):
 
         return OdradekStreamReader(dict(self.options))
 
+    def writer(self, schema: StructType, overwrite: bool) -> Any:
+        from spark_jobs.sink import OdradekWriter
+
+        return OdradekWriter(dict(self.options), schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
+        from spark_jobs.sink import OdradekStreamWriter
+
+        return OdradekStreamWriter(dict(self.options), schema)
+
 
 class OdradekReader(DataSourceReader):
     """Batch reads: resolve both ends on the driver, read ranges in tasks."""
@@ -141,6 +151,7 @@ def read_range(options: ReadOptions, range_: Range) -> Iterator[pa.RecordBatch]:
     with ClusterMetadata(options) as cluster:
         fetcher = PartitionFetcher(cluster, options, range_, next_offset_after, SystemClock(), on_data_loss)
         for answer in fetcher:
+            decoder.next_offset = max(decoder.next_offset, answer.offset)
             decoder.aborted.begin(answer.aborted)
             yield from decoder.decode(answer.records, read_committed=options.read_committed)
 

@@ -1,7 +1,6 @@
 """The walk over batch headers and records: positions and numbers only, no copies of keys or values.
 
-With numba both functions are compiled (and cached on disk, so only the first process of a machine pays); without it
-the same code runs as plain Python over ``bytes`` and gives the same arrays, slowly.
+With numba both functions are compiled; without it the same code runs as plain Python and gives the same arrays, slowly.
 """
 
 # numba's integers are numpy's inside and Python's outside; the annotations give the outside.
@@ -9,28 +8,14 @@ the same code runs as plain Python over ``bytes`` and gives the same arrays, slo
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-F = TypeVar("F", bound=Callable[..., Any])
+from spark_jobs.compiled import COMPILED, as_buffer, compiled
 
-try:
-    from numba import njit as _njit
-
-    COMPILED = True
-
-    def _compile(function: F) -> F:
-        compiled: F = _njit(cache=True, nogil=True, boundscheck=False)(function)
-        return compiled
-except ImportError:  # pragma: no cover - exercised by the test that hides numba
-    COMPILED = False
-
-    def _compile(function: F) -> F:
-        return function
-
+__all__ = ["COMPILED", "as_buffer", "scan_batches", "walk_records"]
 
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
@@ -52,12 +37,7 @@ LEGACY_HEADER_BYTES = 17
 MIN_RECORD_BYTES = 7
 
 
-def as_buffer(data: bytes | bytearray | memoryview) -> Any:
-    """What the walk indexes: a numpy view when compiled, else ``bytes`` (plain ints, no numpy scalars)."""
-    return np.frombuffer(data, dtype=np.uint8) if COMPILED else bytes(data)
-
-
-@_compile
+@compiled
 def _int64_at(data: Any, at: int) -> int:
     value = np.int64(0)
     for i in range(8):
@@ -65,7 +45,7 @@ def _int64_at(data: Any, at: int) -> int:
     return value
 
 
-@_compile
+@compiled
 def _int32_at(data: Any, at: int) -> int:
     value = np.int64(0)
     for i in range(4):
@@ -73,7 +53,7 @@ def _int32_at(data: Any, at: int) -> int:
     return value - (np.int64(1) << 32) if value >= (np.int64(1) << 31) else value
 
 
-@_compile
+@compiled
 def scan_batches(data: Any, length: int) -> Int64s:
     """The complete batches of a record set, one row each (columns above).
 
@@ -114,7 +94,7 @@ def scan_batches(data: Any, length: int) -> Int64s:
     return table[:found]
 
 
-@_compile
+@compiled
 def walk_records(
     data: Any,
     batches: Int64s,
@@ -216,7 +196,7 @@ def walk_records(
     return kept, header_rows, -1
 
 
-@_compile
+@compiled
 def _varlong(data: Any, at: int, end: int) -> tuple[int, int]:
     """Zig-zag varint at a position: (value, next position), next position -1 when it does not end in time."""
     value = np.uint64(0)

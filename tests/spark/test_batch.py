@@ -3,51 +3,12 @@
 from __future__ import annotations
 
 import json
-import uuid
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
+from tests.spark.topics import fill, make_topic, reader
 from tests.support.cluster import Cluster
-
-
-def make_topic(cluster: Cluster, partitions: int = 3, **config: str) -> str:
-    name = f"spark-{uuid.uuid4().hex[:10]}"
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    for future in admin.create_topics(
-        [NewTopic(name, partitions, 1, config={"retention.ms": "-1", **config})]
-    ).values():
-        future.result(30)
-    return name
-
-
-def fill(
-    cluster: Cluster, topic: str, count: int, partitions: int = 3, **config: Any
-) -> list[tuple[int, bytes | None, bytes]]:
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 50, **config})
-    sent = []
-    for n in range(count):
-        key = None if n % 5 == 0 else f"k{n % 7}".encode()
-        value = f"value {n}".encode() * (n % 9)
-        producer.produce(
-            topic, value, key, n % partitions, headers=[("n", str(n).encode())], timestamp=1_700_000_000_000 + n
-        )
-        sent.append((n % partitions, key, value))
-    assert producer.flush(30) == 0
-    return sent
-
-
-def reader(spark: Any, cluster: Cluster, topic: str, **options: str) -> Any:
-    return (
-        spark.read.format("odradek")
-        .option("kafka.bootstrap.servers", cluster.bootstrap)
-        .option("subscribe", topic)
-        .options(**options)
-        .load()
-    )
 
 
 @pytest.mark.parametrize("codec", ["none", "lz4", "zstd", "snappy", "gzip"])

@@ -1,0 +1,71 @@
+"""Options of a write: those of Spark's Kafka sink and of Kafka's producer that make sense here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from log.compression import Codec
+from spark_jobs.options import OptionError, flag, positive, required_bootstrap
+
+# What the sink sets itself, with the cure.
+_REFUSED = {
+    "kafka.key.serializer": "keys are written as they are; encode them with DataFrame operations",
+    "kafka.value.serializer": "values are written as they are; encode them with DataFrame operations",
+    "kafka.transactional.id": "the sink writes at least once, without transactions",
+}
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_CODECS = {"none": Codec.NONE, **{codec.config_name: codec for codec in Codec}}
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """Validated options of a write. Sizes in bytes, times in ms."""
+
+    bootstrap_servers: str
+    topic: str | None
+    include_timestamp: bool
+    acks: int
+    idempotent: bool
+    codec: Codec
+    batch_bytes: int
+    request_bytes: int
+    delivery_timeout_ms: int
+    request_timeout_ms: int
+    max_block_ms: int
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> WriteOptions:
+        """Check and read the options. Raises OptionError."""
+        given = {name.lower(): value for name, value in options.items()}
+        for name, cure in _REFUSED.items():
+            if name in given:
+                raise OptionError(f"option {name} is not supported: {cure}")
+        topic = given.get("topic")
+        if topic is not None and (not _TOPIC_NAME.fullmatch(topic) or topic in (".", "..")):
+            raise OptionError(f"option topic is {topic!r}, which is no topic name")
+        acks = {"all": -1, "-1": -1, "1": 1}.get(given.get("kafka.acks", "all").strip().lower())
+        if acks is None:
+            raise OptionError(
+                f"option kafka.acks is {given['kafka.acks']!r}; give 'all' or '1' (with 0 nobody would notice a loss)"
+            )
+        idempotent = flag(given, "kafka.enable.idempotence", acks == -1)
+        if idempotent and acks != -1:
+            raise OptionError("kafka.enable.idempotence needs kafka.acks 'all'; drop one of the two options")
+        codec = _CODECS.get(given.get("kafka.compression.type", "none").strip().lower())
+        if codec is None:
+            raise OptionError(f"option kafka.compression.type is unknown; choose from {', '.join(_CODECS)}")
+        return cls(
+            bootstrap_servers=required_bootstrap(given),
+            topic=topic,
+            include_timestamp=flag(given, "includeTimestamp", False),
+            acks=acks,
+            idempotent=idempotent,
+            codec=codec,
+            batch_bytes=positive(given, "kafka.batch.size") or 512 * 1024,
+            request_bytes=positive(given, "kafka.max.request.size") or 1024 * 1024,
+            delivery_timeout_ms=positive(given, "kafka.delivery.timeout.ms") or 120_000,
+            request_timeout_ms=positive(given, "kafka.request.timeout.ms") or 30_000,
+            max_block_ms=positive(given, "kafka.max.block.ms") or 60_000,
+        )
