@@ -118,12 +118,12 @@ class ReadOptions:
             raise OptionError(f"kafka.isolation.level is {isolation!r}; give 'read_committed' or 'read_uncommitted'")
         return cls(
             bootstrap_servers=required_bootstrap(given),
-            subscription=_subscription(given),
+            subscription=subscription(given),
             starting=starting,
             ending=ending,
             timestamp_strategy=strategy,
             include_headers=include_headers,
-            columns=_columns(given, include_headers),
+            columns=read_columns(given, include_headers),
             fail_on_data_loss=flag(given, "failOnDataLoss", True),
             min_partitions=positive(given, "minPartitions"),
             max_records_per_partition=positive(given, "maxRecordsPerPartition"),
@@ -168,7 +168,8 @@ def required_bootstrap(given: Mapping[str, str]) -> str:
     return servers
 
 
-def _subscription(given: Mapping[str, str]) -> Subscription:
+def subscription(given: Mapping[str, str]) -> Subscription:
+    """The one of subscribe, subscribePattern and assign that is given (lower-cased). Raises OptionError."""
     names = [name for name in ("assign", "subscribe", "subscribepattern") if name in given]
     if len(names) != 1:
         found = f"found {', '.join(names)}" if names else "found none"
@@ -262,7 +263,8 @@ def _timestamp(text: str, option: str) -> int:
     return value
 
 
-def _columns(given: Mapping[str, str], include_headers: bool) -> tuple[str, ...]:
+def read_columns(given: Mapping[str, str], include_headers: bool) -> tuple[str, ...]:
+    """The columns of a read: all, or those of the option ``columns``. Raises OptionError."""
     available = (*ALL_COLUMNS, "headers") if include_headers else ALL_COLUMNS
     text = given.get("columns")
     if text is None:

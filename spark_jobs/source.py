@@ -157,9 +157,12 @@ def read_range(options: ReadOptions, range_: Range) -> Iterator[pa.RecordBatch]:
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format known to a session, with filter pushdown on (Spark has it off by default)."""
+    """Make the formats known to a session, with filter pushdown on (Spark has it off by default)."""
     check_packages()
+    from spark_jobs.segments import SegmentsDataSource
+
     spark.dataSource.register(OdradekDataSource)
+    spark.dataSource.register(SegmentsDataSource)
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
 
 

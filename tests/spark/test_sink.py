@@ -42,7 +42,8 @@ def test_every_row_becomes_a_record(spark: Any, cluster: Cluster, codec: str) ->
         f"if(id % 2 = 0, '{first}', '{second}') as topic",
         "if(id % 7 = 0, null, cast(id % 10 as string)) as key",
         "if(id % 11 = 0, null, encode(concat('value ', id), 'utf-8')) as value",
-        "if(id % 5 = 0, null, array(named_struct('key', 'id', 'value', encode(cast(id as string), 'utf-8')))) as headers",
+        "if(id % 5 = 0, null, array(named_struct('key', 'id', 'value', encode(cast(id as string), 'utf-8'))))"
+        " as headers",
         "cast(if(id % 3 = 0, id % 3, null) as int) as partition",
     )
     write(frame, cluster, **{"kafka.compression.type": codec})
