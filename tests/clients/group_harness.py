@@ -1,0 +1,153 @@
+"""Groups of member processes, and what they have told."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tests.support.cluster import ROOT, python_environment
+
+Name = tuple[str, int]
+TIMEOUT_S = 40.0
+
+
+def wait_for(condition: Callable[[], Any], what: str, timeout_s: float = TIMEOUT_S) -> Any:
+    """The first true value of `condition`; fails with `what` when the time is over."""
+    end = time.monotonic() + timeout_s
+    while not (value := condition()):
+        assert time.monotonic() < end, f"not in {timeout_s} s: {what() if callable(what) else what}"
+        time.sleep(0.05)
+    return value
+
+
+class MemberProcess:
+    """One member; its events are read as they come."""
+
+    def __init__(self, library: str, bootstrap: str, group: str, *topics: str, **options: Any) -> None:
+        command = [sys.executable, "-m", "tests.clients.group_member", "--library", library]
+        command += ["--bootstrap", bootstrap, "--group", group]
+        for topic in topics:
+            command += ["--topic", topic]
+        for key, value in options.items():
+            command += [f"--{key.replace('_', '-')}", str(value)]
+        self.name = f"{library}-{options.get('instance_id', '')}"
+        self.owned: set[Name] = set()
+        self.assignments = 0
+        self.revoked: list[Name] = []
+        self.records: list[tuple[str, int, int, str]] = []
+        self.closed = False
+        self.process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=ROOT,
+            env={**os.environ, **python_environment()},
+            text=True,
+        )
+        self.errors: list[str] = []
+        self._threads = [
+            threading.Thread(target=self._read, daemon=True),
+            threading.Thread(target=self._read_errors, daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            event = json.loads(line)
+            if "records" in event:
+                self.records += [(t, p, o, v) for t, p, o, v in event["records"]]
+            elif "assigned" in event:
+                self.owned = {(topic, number) for topic, number in event["assigned"]}
+                self.assignments += 1
+            elif "revoked" in event:
+                gone = [(topic, number) for topic, number in event["revoked"]]
+                self.owned -= set(gone)
+                self.revoked += gone
+            elif "closed" in event:
+                self.closed = True
+
+    def _read_errors(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.errors = [*self.errors[-30:], line.rstrip()]
+
+    def leave(self) -> None:
+        """Leave the group and end."""
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(TIMEOUT_S)
+        for thread in self._threads:
+            thread.join(5)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(TIMEOUT_S)
+
+    def pause(self) -> None:
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+
+    def __repr__(self) -> str:
+        return f"{self.name}: owns {sorted(self.owned)}, {len(self.records)} records, {self.errors[-3:]}"
+
+
+class Members:
+    """The members of a test; all end with it."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self.all: list[MemberProcess] = []
+
+    def add(self, library: str, group: str, *topics: str, **options: Any) -> MemberProcess:
+        member = MemberProcess(library, self.bootstrap, group, *topics, **options)
+        self.all.append(member)
+        return member
+
+    def wait_balanced(self, members: Iterable[MemberProcess], partitions: set[Name], spread: int = 1) -> None:
+        """Until the partitions are shared out exactly once, and no member has more than `spread` above another."""
+        members = list(members)
+
+        def balanced() -> bool:
+            owned = [set(member.owned) for member in members]
+            sizes = [len(each) for each in owned]
+            union = set().union(*owned)
+            return union == partitions and sum(sizes) == len(partitions) and max(sizes) - min(sizes) <= spread
+
+        wait_for(balanced, lambda: f"an even assignment of {len(partitions)} partitions: {members}")
+
+    def wait_values(self, values: Iterable[str]) -> None:
+        """Until every value has been read by somebody."""
+        wanted = set(values)
+
+        def missing() -> set[str]:
+            return wanted - {record[3] for member in self.all for record in member.records}
+
+        wait_for(lambda: not missing(), lambda: f"{len(missing())} values are missing: {self.all}")
+
+    def counts(self, values: Iterable[str]) -> Counter[str]:
+        """How often each value was read, over all members."""
+        wanted = set(values)
+        return Counter(record[3] for member in self.all for record in member.records if record[3] in wanted)
+
+    def stop(self) -> None:
+        for member in self.all:
+            if member.process.poll() is None:
+                member.resume()
+                member.process.terminate()
+        for member in self.all:
+            try:
+                member.process.wait(10)
+            except subprocess.TimeoutExpired:
+                member.process.kill()
+                member.process.wait(10)

@@ -1,0 +1,193 @@
+"""A member of a consumer group as a process of its own: `python -m tests.clients.group_member --library ...`.
+
+Prints one JSON object a line: `{"assigned": [[topic, partition], ...]}` whenever the whole assignment has changed, and
+`{"records": [[topic, partition, offset, value], ...]}`. Commits after each batch. SIGTERM leaves the group, SIGKILL
+does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import signal
+import sys
+import threading
+from typing import Any
+
+stopping = threading.Event()
+
+
+def tell(**event: Any) -> None:
+    print(json.dumps(event), flush=True)
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--library", choices=["confluent", "kafka-python", "aiokafka"], required=True)
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--group", required=True)
+    parser.add_argument("--topic", action="append", default=[])
+    parser.add_argument("--pattern")
+    parser.add_argument("--strategy", default="range", choices=["range", "roundrobin", "cooperative-sticky"])
+    parser.add_argument("--instance-id")
+    parser.add_argument("--session-timeout-ms", type=int, default=6_000)
+    parser.add_argument("--max-poll-interval-ms", type=int, default=300_000)
+    parser.add_argument("--stall-after", type=int, help="Stop polling after so many records.")
+    return parser.parse_args()
+
+
+def run_confluent(options: argparse.Namespace) -> None:
+    from confluent_kafka import Consumer, TopicPartition
+
+    config = {
+        "bootstrap.servers": options.bootstrap,
+        "group.id": options.group,
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        "session.timeout.ms": options.session_timeout_ms,
+        "heartbeat.interval.ms": 500,
+        "max.poll.interval.ms": options.max_poll_interval_ms,
+        "partition.assignment.strategy": options.strategy,
+        "topic.metadata.refresh.interval.ms": 1_000,
+        "log_level": 2,
+    }
+    if options.instance_id:
+        config["group.instance.id"] = options.instance_id
+    consumer = Consumer(config)
+    owned: set[tuple[str, int]] = set()
+    incremental = options.strategy == "cooperative-sticky"
+
+    def names(partitions: list[TopicPartition]) -> set[tuple[str, int]]:
+        return {(each.topic, each.partition) for each in partitions}
+
+    def assigned(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        if incremental:
+            consumer.incremental_assign(partitions)
+        else:
+            owned.clear()
+            consumer.assign(partitions)
+        owned.update(names(partitions))
+        tell(assigned=sorted(owned), added=sorted(names(partitions)))
+
+    def revoked(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        owned.difference_update(names(partitions))
+        if incremental:
+            consumer.incremental_unassign(partitions)
+        else:
+            consumer.unassign()
+        tell(revoked=sorted(names(partitions)))
+
+    topics = options.topic or [options.pattern]
+    consumer.subscribe(topics, on_assign=assigned, on_revoke=revoked, on_lost=revoked)
+    seen = 0
+    while not stopping.is_set():
+        if options.stall_after is not None and seen >= options.stall_after:
+            stopping.wait(0.1)
+            continue
+        messages = [message for message in consumer.consume(100, 0.2) if not message.error()]
+        if messages:
+            seen += len(messages)
+            tell(records=[[m.topic(), m.partition(), m.offset(), m.value().decode()] for m in messages])
+            consumer.commit(asynchronous=False)
+    consumer.close()
+
+
+def run_kafka_python(options: argparse.Namespace) -> None:
+    from kafka import ConsumerRebalanceListener, KafkaConsumer
+    from kafka.coordinator.assignors.range import RangePartitionAssignor
+    from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+
+    strategies = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}
+    extra = {"group_instance_id": options.instance_id} if options.instance_id else {}
+    consumer = KafkaConsumer(
+        bootstrap_servers=options.bootstrap,
+        group_id=options.group,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        session_timeout_ms=options.session_timeout_ms,
+        heartbeat_interval_ms=500,
+        max_poll_interval_ms=options.max_poll_interval_ms,
+        partition_assignment_strategy=[strategies[options.strategy]],
+        metadata_max_age_ms=1_000,
+        **extra,
+    )
+
+    class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
+        def on_partitions_revoked(self, revoked: Any) -> None:
+            tell(revoked=sorted((each.topic, each.partition) for each in revoked))
+
+        def on_partitions_assigned(self, assigned: Any) -> None:
+            owned = sorted((each.topic, each.partition) for each in assigned)
+            tell(assigned=owned, added=owned)
+
+    consumer.subscribe(topics=options.topic or (), pattern=options.pattern, listener=Listener())
+    while not stopping.is_set():
+        polled = consumer.poll(200)
+        records = [[r.topic, r.partition, r.offset, r.value.decode()] for batch in polled.values() for r in batch]
+        if records:
+            tell(records=records)
+            consumer.commit()
+    consumer.close(autocommit=False)
+
+
+async def run_aiokafka(options: argparse.Namespace) -> None:
+    from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
+    from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+    from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+    from aiokafka.errors import CommitFailedError, IllegalStateError
+
+    strategies = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}
+    extra = {"group_instance_id": options.instance_id} if options.instance_id else {}
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=options.bootstrap,
+        group_id=options.group,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        session_timeout_ms=options.session_timeout_ms,
+        heartbeat_interval_ms=500,
+        max_poll_interval_ms=options.max_poll_interval_ms,
+        partition_assignment_strategy=(strategies[options.strategy],),
+        metadata_max_age_ms=1_000,
+        **extra,
+    )
+
+    class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
+        def on_partitions_revoked(self, revoked: Any) -> None:
+            tell(revoked=sorted((each.topic, each.partition) for each in revoked))
+
+        def on_partitions_assigned(self, assigned: Any) -> None:
+            owned = sorted((each.topic, each.partition) for each in assigned)
+            tell(assigned=owned, added=owned)
+
+    consumer.subscribe(topics=options.topic or (), pattern=options.pattern, listener=Listener())
+    await consumer.start()
+    try:
+        while not stopping.is_set():
+            polled = await consumer.getmany(timeout_ms=200)
+            records = [[r.topic, r.partition, r.offset, r.value.decode()] for batch in polled.values() for r in batch]
+            if records:
+                tell(records=records)
+                try:
+                    await consumer.commit()
+                except (CommitFailedError, IllegalStateError) as error:
+                    tell(error=repr(error))
+    finally:
+        await consumer.stop()
+
+
+def main() -> None:
+    options = parse()
+    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    signal.signal(signal.SIGINT, lambda *_: stopping.set())
+    if options.library == "confluent":
+        run_confluent(options)
+    elif options.library == "kafka-python":
+        run_kafka_python(options)
+    else:
+        asyncio.run(run_aiokafka(options))
+    tell(closed=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
