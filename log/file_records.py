@@ -102,18 +102,20 @@ class FileRecords:
             raise ValueError(f"cannot cut {self.path} of {self.size} bytes to {size}")
         cut = self.size - size
         if size < os.stat(self.path).st_size:
-            os.ftruncate(self.open().fd, size)
+            file = self.open()
+            os.ftruncate(file.fd, size)
         self.size = size
         return cut
 
     def trim(self) -> None:
         """Cut the preallocated tail."""
-        fd = self.open().fd
-        if os.fstat(fd).st_size > self.size:
-            os.ftruncate(fd, self.size)
+        file = self.open()
+        if os.fstat(file.fd).st_size > self.size:
+            os.ftruncate(file.fd, self.size)
 
     def flush(self) -> None:
-        os.fsync(self.open().fd)
+        file = self.open()  # Held: another thread may let go of it.
+        os.fsync(file.fd)
 
     # ---- reading
 
@@ -124,7 +126,8 @@ class FileRecords:
     def find(self, target: int, start: int = 0) -> BatchPosition | None:
         """The first batch at or behind position `start` whose last offset is >= `target`."""
         # The same as walk(), written out: this is the search that a read makes behind the index lookup.
-        fd = self.open().fd
+        file = self.open()
+        fd = file.fd
         end = self.size
         position = start
         head, delta = _OFFSET_AND_SIZE.unpack_from, _INT.unpack_from

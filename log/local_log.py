@@ -250,7 +250,12 @@ class LocalLog:
         """fsync every segment with data between the recovery point and `offset`. Raises `OSError`."""
         flushed = self.segments.between(self.recovery_point, offset)
         for segment in flushed:
-            segment.flush()
+            try:
+                segment.flush()
+            except FileNotFoundError:
+                # Retention or a truncation may have removed it meanwhile; then there is nothing to keep.
+                if self.segments.get(segment.base_offset) is segment:
+                    raise
         if any(segment.base_offset >= self.recovery_point for segment in flushed):
             fsync_directory(self.directory)
 

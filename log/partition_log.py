@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import RLock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from log import appends, offset_lookup, retention, truncation
 from log.append_info import LogAppendInfo
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from log.segment import LogSegment
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class PartitionLog:
@@ -164,7 +166,7 @@ class PartitionLog:
             with self.lock:
                 mark = self._high_watermark
                 if mark.segment_base_offset < 0:
-                    mark = self._high_watermark = self.local.offset_metadata(mark.message_offset)
+                    mark = self._high_watermark = self._metadata_of(mark.message_offset)
         return mark
 
     def update_high_watermark(self, offset: int | LogOffsetMetadata) -> int:
@@ -225,7 +227,7 @@ class PartitionLog:
         if unstable is None or unstable.message_offset >= mark.message_offset:
             return mark
         if unstable.segment_base_offset < 0:
-            unstable = self.local.offset_metadata(unstable.message_offset)
+            unstable = self._metadata_of(unstable.message_offset)
         return unstable
 
     @property
@@ -242,7 +244,10 @@ class PartitionLog:
         offset = max(offset, self.log_start_offset)
         known = self._first_unstable
         if known is None or known.message_offset != offset or known.segment_base_offset < 0:
-            self._first_unstable = self.local.offset_metadata(offset)
+            self._first_unstable = self._metadata_of(offset)
+
+    def _metadata_of(self, offset: int) -> LogOffsetMetadata:
+        return self._reading(lambda: self.local.offset_metadata(offset))
 
     def fetch_offset_snapshot(self) -> LogOffsetSnapshot:
         """Log start, log end, high watermark and last stable offset, each with its place."""
@@ -344,19 +349,42 @@ class PartitionLog:
             return self.local.read(
                 start_offset, max_length, limit, min_one_message=min_one_message, include_aborted=committed
             )
+        except FileNotFoundError:
+            return self._reading(
+                lambda: self.local.read(
+                    start_offset, max_length, limit, min_one_message=min_one_message, include_aborted=committed
+                )
+            )
         except OSError as error:
             raise self.storage_error(f"reading {self.topic_partition} from {start_offset}", error) from error
+
+    def _reading(self, work: Callable[[], T]) -> T:
+        """Run `work`, which reads without the lock.
+
+        A file may be renamed or removed under its feet: then it gets a second chance when that is over.
+        """
+        try:
+            return work()
+        except FileNotFoundError:
+            with self.lock:
+                pass
+            if self.offline:
+                raise self.offline_error() from None
+        except OSError as error:
+            raise self.storage_error(f"reading {self.topic_partition}", error) from error
+        try:
+            return work()
+        except OSError as error:
+            raise self.storage_error(f"reading {self.topic_partition}", error) from error
 
     def fetch_offset_by_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
         """The offset that ListOffsets answers for `timestamp` (ms), with the special values -1 latest (log end), -2
         earliest, -3 largest timestamp, -4 earliest local and -5 latest tiered; None if there is none."""
-        with self.io(f"looking up offsets of {self.topic_partition}"):
-            return offset_lookup.fetch_offset_by_timestamp(self, timestamp)
+        return self._reading(lambda: offset_lookup.fetch_offset_by_timestamp(self, timestamp))
 
     def legacy_offsets_before(self, timestamp: int, max_offsets: int) -> list[int]:
         """ListOffsets version 0: up to `max_offsets` segment boundaries, newest first."""
-        with self.io(f"looking up offsets of {self.topic_partition}"):
-            return offset_lookup.legacy_offsets_before(self, timestamp, max_offsets)
+        return self._reading(lambda: offset_lookup.legacy_offsets_before(self, timestamp, max_offsets))
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """(epoch, end offset) of the greatest known epoch <= `epoch`; (-1, -1) if unknown."""

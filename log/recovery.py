@@ -83,7 +83,8 @@ class _Scan:
     def run(self) -> None:
         """Go over all batches. Raises `CorruptRecordError` at the first bad one."""
         records = self.segment.records
-        fd = records.open().fd
+        file = records.open()
+        fd = file.fd
         size = records.size
         need = 0
         while size - self.valid > MIN_SIZE_FOR_MAGIC:
