@@ -1,0 +1,280 @@
+"""``odradek groups``: list and describe consumer groups, move and delete their offsets, delete groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from broker.cli.client import bootstrap_option, cluster, describe
+from broker.cli.errors import CommandError
+from broker.cli.group_offsets import (
+    as_partitions,
+    committed_offsets,
+    end_offsets,
+    new_offsets,
+    parse_target,
+)
+from broker.cli.table import print_table
+from log.topic_partition import TopicPartition
+from network.cluster_client import GROUP_COORDINATOR, ClusterClient
+from network.protocol.errors import ErrorCode, ProtocolError
+from network.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
+from network.protocol.messages.delete_groups import DeleteGroupsRequest
+from network.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
+from network.protocol.messages.list_groups import ListGroupsRequest
+from network.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from network.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+
+_STATES = ["Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead"]
+
+
+@click.group("groups")
+def command() -> None:
+    """Look at consumer groups and change their offsets."""
+
+
+@command.command("list")
+@bootstrap_option
+@click.option("--state", "show_state", is_flag=True, help="Show the state of each group.")
+@click.option("--in-state", multiple=True, type=click.Choice(_STATES, case_sensitive=False), help="Only these states.")
+def list_(bootstrap_server: str, show_state: bool, in_state: tuple[str, ...]) -> None:
+    """List the groups of all brokers, sorted."""
+    with cluster(bootstrap_server) as client:
+        groups = _list(client, in_state)
+    if show_state or in_state:
+        print_table(["GROUP", "TYPE", "STATE"], [[g.group_id, g.group_type, g.group_state] for g in groups])
+    else:
+        for group in groups:
+            click.echo(group.group_id)
+
+
+@command.command("describe")
+@click.argument("groups", nargs=-1, metavar="[GROUP]...")
+@bootstrap_option
+@click.option("--members", is_flag=True, help="Show the members and how many partitions they have.")
+@click.option("--state", "show_state", is_flag=True, help="Show coordinator, assignment strategy and state.")
+@click.option("--verbose", is_flag=True, help="With --members: show what each one is assigned.")
+def describe_(groups: tuple[str, ...], bootstrap_server: str, members: bool, show_state: bool, verbose: bool) -> None:
+    """Describe the groups: offsets, ends and lag of each partition, and who reads it. All groups without a name."""
+    missing = []
+    with cluster(bootstrap_server) as client:
+        wanted = groups or tuple(group.group_id for group in _list(client, ()))
+        for group_id in wanted:
+            found = _describe(client, group_id)
+            if found.group_state == "Dead":
+                missing.append(group_id)
+            elif show_state:
+                _print_state(client, found)
+            elif members:
+                _print_members(found, verbose)
+            else:
+                _print_offsets(client, found)
+    if missing:
+        raise CommandError(f"no such group: {', '.join(missing)}")
+
+
+@command.command("delete")
+@click.argument("groups", nargs=-1, required=True, metavar="GROUP...")
+@bootstrap_option
+def delete(groups: tuple[str, ...], bootstrap_server: str) -> None:
+    """Delete groups without members, and their offsets."""
+    failed = []
+    with cluster(bootstrap_server) as client:
+        for group_id in groups:
+            request = DeleteGroupsRequest(groups_names=[group_id])
+            (result,) = client.call_coordinator(group_id, GROUP_COORDINATOR, request).results
+            if result.error_code:
+                failed.append(f"{group_id}: {describe(result.error_code, None)}")
+            else:
+                click.echo(f"Deleted group {group_id}.")
+    if failed:
+        raise CommandError("; ".join(failed))
+
+
+@command.command("delete-offsets")
+@click.argument("group")
+@bootstrap_option
+@click.option("--topic", "topics", multiple=True, required=True, metavar="TOPIC[:0,1]", help="Repeatable.")
+def delete_offsets(group: str, bootstrap_server: str, topics: tuple[str, ...]) -> None:
+    """Forget the offsets of GROUP in topics that it does not read."""
+    with cluster(bootstrap_server) as client:
+        partitions = as_partitions(client, topics)
+        by_topic: dict[str, list[int]] = {}
+        for partition in partitions:
+            by_topic.setdefault(partition.topic, []).append(partition.partition)
+        request = OffsetDeleteRequest(
+            group_id=group,
+            topics=[
+                OffsetDeleteRequestTopic(
+                    name=name,
+                    partitions=[OffsetDeleteRequestPartition(partition_index=index) for index in indexes],
+                )
+                for name, indexes in by_topic.items()
+            ],
+        )
+        answer = client.call_coordinator(group, GROUP_COORDINATOR, request)
+    if answer.error_code:
+        raise CommandError(f"{group}: {describe(answer.error_code, None)}")
+    rows, failed = [], False
+    for topic in answer.topics:
+        for each in sorted(topic.partitions, key=lambda partition: partition.partition_index):
+            failed = failed or each.error_code != 0
+            status = describe(each.error_code, None) if each.error_code else "deleted"
+            rows.append([topic.name, each.partition_index, status])
+    print_table(["TOPIC", "PARTITION", "STATUS"], rows)
+    if failed:
+        raise CommandError("some offsets were not deleted")
+
+
+@command.command("reset-offsets")
+@click.argument("group")
+@bootstrap_option
+@click.option("--topic", "topics", multiple=True, metavar="TOPIC[:0,1]", help="Repeatable.")
+@click.option("--all-topics", is_flag=True, help="All topics that the group has offsets in.")
+@click.option("--to-earliest", is_flag=True, help="The first offset of each partition.")
+@click.option("--to-latest", is_flag=True, help="The end of each partition.")
+@click.option("--to-current", is_flag=True, help="What is committed now.")
+@click.option("--to-offset", type=click.IntRange(0), help="This offset, kept between first and end.")
+@click.option("--shift-by", type=int, help="So many records on from what is committed, or back if negative.")
+@click.option("--to-datetime", metavar="ISO8601", help="The first record at or after this time; UTC without a zone.")
+@click.option("--by-duration", metavar="PnDTnHnMnS", help="The first record of the last so long.")
+@click.option("--execute", is_flag=True, help="Commit; without it the offsets are only shown.")
+@click.option("--dry-run", is_flag=True, help="Only show the offsets (this is also the default).")
+def reset_offsets(
+    group: str,
+    bootstrap_server: str,
+    topics: tuple[str, ...],
+    all_topics: bool,
+    execute: bool,
+    dry_run: bool,
+    **choice: Any,
+) -> None:
+    """Set the offsets of GROUP, which must have no members. Shows what would be set; --execute sets it."""
+    if bool(topics) == all_topics:
+        raise CommandError("give --topic or --all-topics", exit_code=2)
+    if execute and dry_run:
+        raise CommandError("--execute and --dry-run exclude each other", exit_code=2)
+    target = parse_target(choice)
+    with cluster(bootstrap_server) as client:
+        state = _describe(client, group).group_state
+        if state not in ("Empty", "Dead"):
+            raise CommandError(f"group {group} is {state}: its members must be gone before its offsets can be set")
+        committed = committed_offsets(client, group)
+        partitions = sorted(committed) if all_topics else as_partitions(client, topics)
+        if not partitions:
+            raise CommandError(f"group {group} has no offsets")
+        found = new_offsets(client, partitions, committed, target)
+        if execute:
+            _commit(client, group, found)
+    rows = [[group, partition.topic, partition.partition, offset] for partition, offset in found.items()]
+    print_table(["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"], rows)
+    if not execute:
+        click.echo("Nothing was changed: --execute sets these offsets.", err=True)
+
+
+def _commit(client: ClusterClient, group: str, offsets: dict[TopicPartition, int]) -> None:
+    by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
+    for partition, offset in offsets.items():
+        by_topic.setdefault(partition.topic, []).append(
+            OffsetCommitRequestPartition(
+                partition_index=partition.partition, committed_offset=offset, committed_metadata=""
+            )
+        )
+    request = OffsetCommitRequest(
+        group_id=group,
+        topics=[OffsetCommitRequestTopic(name=name, partitions=each) for name, each in by_topic.items()],
+    )
+    answer = client.call_coordinator(group, GROUP_COORDINATOR, request)
+    errors = {each.error_code for topic in answer.topics for each in topic.partitions if each.error_code}
+    if errors:
+        raise CommandError("; ".join(describe(code, None) for code in sorted(errors)))
+
+
+def _list(client: ClusterClient, states: tuple[str, ...]) -> list[Any]:
+    groups: dict[str, Any] = {}
+    for broker_id in sorted(client.brokers()):
+        answer = client.call_broker(broker_id, ListGroupsRequest(states_filter=list(states)))
+        if answer.error_code not in (0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS):
+            raise CommandError(f"broker {broker_id}: {describe(answer.error_code, None)}")
+        groups.update((group.group_id, group) for group in answer.groups)
+    return [groups[name] for name in sorted(groups)]
+
+
+def _describe(client: ClusterClient, group_id: str) -> DescribedGroup:
+    (found,) = client.call_coordinator(group_id, GROUP_COORDINATOR, DescribeGroupsRequest(groups=[group_id])).groups
+    if found.error_code:
+        raise CommandError(f"{group_id}: {describe(found.error_code, None)}")
+    return found  # type: ignore[no-any-return]
+
+
+def _assignments(group: DescribedGroup) -> dict[str, list[TopicPartition]]:
+    """What each member of a consumer group is assigned; empty for what is not in that format."""
+    assigned: dict[str, list[TopicPartition]] = {}
+    for member in group.members:
+        try:
+            content = ConsumerProtocolAssignment.decode_versioned(bytes(member.member_assignment))
+        except ProtocolError:
+            assigned[member.member_id] = []
+            continue
+        assigned[member.member_id] = sorted(
+            TopicPartition(topic.topic, index) for topic in content.assigned_partitions for index in topic.partitions
+        )
+    return assigned
+
+
+def _print_offsets(client: ClusterClient, group: DescribedGroup) -> None:
+    committed = committed_offsets(client, group.group_id)
+    owners = {}
+    for member in group.members:
+        for partition in _assignments(group)[member.member_id]:
+            owners[partition] = member
+    partitions = sorted(set(committed) | set(owners))
+    ends = end_offsets(client, partitions)
+    rows = []
+    for partition in partitions:
+        offset, end, owner = committed.get(partition), ends.get(partition), owners.get(partition)
+        lag = None if offset is None or end is None else end - offset
+        who = ["-", "-", "-"] if owner is None else [owner.member_id, owner.client_host, owner.client_id]
+        rows.append([group.group_id, *partition, *("-" if n is None else n for n in (offset, end, lag)), *who])
+    if not group.members:
+        click.echo(f"Group {group.group_id} has no active members.", err=True)
+    heads = "GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID"
+    print_table(heads.split(), rows)
+
+
+def _print_members(group: DescribedGroup, verbose: bool) -> None:
+    assigned = _assignments(group)
+    heads = ["GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS"]
+    rows: list[list[object]] = []
+    for member in sorted(group.members, key=lambda member: member.member_id):
+        partitions = assigned[member.member_id]
+        instance_id = member.group_instance_id or "-"
+        row: list[object] = [group.group_id, member.member_id, instance_id, member.client_host, member.client_id]
+        row.append(len(partitions))
+        if verbose:
+            row.append(_by_topic(partitions) or "-")
+        rows.append(row)
+    print_table([*heads, "ASSIGNMENT"] if verbose else heads, rows)
+
+
+def _print_state(client: ClusterClient, group: DescribedGroup) -> None:
+    coordinator = client.coordinator(group.group_id)
+    where = f"{coordinator.host}:{coordinator.port} ({coordinator.id})"
+    heads = ["GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"]
+    print_table(heads, [[group.group_id, where, group.protocol_data or "-", group.group_state, len(group.members)]])
+
+
+def _by_topic(partitions: list[TopicPartition]) -> str:
+    topics: dict[str, list[int]] = {}
+    for partition in partitions:
+        topics.setdefault(partition.topic, []).append(partition.partition)
+    return ", ".join(f"{name}({','.join(map(str, indexes))})" for name, indexes in topics.items())
