@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TypeVar
 
+from log.checkpoint import fsync_directory
 from log.config import LogConfig
 from log.errors import CorruptIndexError, OffsetsOutOfOrderError
 from log.file_records import FileRecords
@@ -72,10 +73,12 @@ def open_log(
 
     Raises `OSError`, `StorageError` (a corrupt checkpoint), `LogError`.
     """
-    os.makedirs(directory, exist_ok=True)
+    parent = os.path.dirname(directory)
+    if not os.path.isdir(directory):
+        os.makedirs(directory)
+        fsync_directory(parent)
     parsed, kind = parse_dir_name(os.path.basename(directory))
     tp = topic_partition if topic_partition is not None else parsed
-    parent = os.path.dirname(directory)
     checkpoint = leader_epoch_checkpoint(directory, parent)
     checkpoint.create_if_absent()
     epochs = LeaderEpochCache(checkpoint, lambda task: _in_background(env, task))

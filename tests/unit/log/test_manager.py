@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import os
 import random
+import re
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -14,6 +16,7 @@ from log.manager import LogManager, LogManagerSettings
 from log.topic_partition import TopicPartition
 from tests.unit.log.harness import SMALL, append, contents
 from timer.clock import ManualClock
+from timer.metrics import NullMetrics
 from timer.scheduler import ManualScheduler
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
@@ -400,3 +403,67 @@ def test_the_cleaner_works_beside_truncation_and_deletion(tmp_path):
     assert cleaner.manager.state_of(log.topic_partition) is None
     broker.manager.async_delete(log.topic_partition)
     assert cleaner.manager.positions([log.parent_dir]) == {}
+
+
+class Gauges(NullMetrics):
+    def __init__(self) -> None:
+        self.found: dict[tuple[str, ...], Callable[[], float]] = {}
+
+    def gauge(self, group: str, type_: str, name: str, fn: Callable[[], float], **tags: str) -> None:
+        self.found[(type_, name, *(f"{k}={v}" for k, v in sorted(tags.items())))] = fn
+
+    def remove(self, group: str, type_: str, name: str, **tags: str) -> None:
+        self.found.pop((type_, name, *(f"{k}={v}" for k, v in sorted(tags.items()))), None)
+
+
+def test_metrics(tmp_path):
+    gauges = Gauges()
+    manager = Broker(tmp_path / "x", tmp_path / "y", metrics=gauges).start()
+    log = new(manager, A0)
+    for i in range(30):
+        append(log, b"%d" % i)
+
+    def value(*key: str) -> float:
+        return gauges.found[key]()
+
+    tags = ("partition=0", "topic=a")
+    assert value("Log", "LogEndOffset", *tags) == 30
+    assert value("Log", "LogStartOffset", *tags) == 0
+    assert value("Log", "NumLogSegments", *tags) == log.number_of_segments > 1
+    assert value("Log", "Size", *tags) == log.size
+    assert value("LogManager", "OfflineLogDirectoryCount") == 0
+    manager.handle_log_dir_failure(log.parent_dir)
+    assert value("LogManager", "OfflineLogDirectoryCount") == 1
+    assert value("LogManager", "LogDirectoryOffline", f"logDirectory={log.parent_dir}") == 1
+    assert not any(key[0] == "Log" for key in gauges.found)
+
+
+def test_progress_of_a_long_recovery(tmp_path, caplog):
+    """Lines with a percentage, and gauges of what is left."""
+    manager = Broker(tmp_path).start()
+    for partition in range(4):
+        log = new(manager, TopicPartition("t", partition))
+        for i in range(30):
+            append(log, b"%d" % i)
+    crash(manager)
+    gauges = Gauges()
+    broker = Broker(tmp_path, metrics=gauges)
+    left: list[float] = []
+    ticks = broker.clock.monotonic_ms
+
+    def slow() -> int:
+        # Every look at the clock takes two seconds.
+        broker.clock.advance(2000)
+        left.append(gauges.found[("LogManager", "remainingLogsToRecover", f"dir={tmp_path}")]())
+        return ticks()
+
+    broker.clock.monotonic_ms = slow  # type: ignore[method-assign]
+    with caplog.at_level("INFO", logger="log.log_dir_loading"):
+        broker.start()
+    percentages = [int(m) for line in caplog.messages for m in re.findall(r"recovered (\d+)%", line)]
+    assert len(percentages) > 2
+    assert percentages == sorted(percentages)
+    assert 0 < percentages[0] < 100
+    assert left[0] == 4
+    assert gauges.found[("LogManager", "remainingLogsToRecover", f"dir={tmp_path}")]() == 0
+    assert gauges.found[("LogManager", "remainingSegmentsToRecover", f"dir={tmp_path}", "threadNum=0")]() == 0
