@@ -78,20 +78,25 @@ class Histogram:
         self.minimum = math.inf
         self.maximum = -math.inf
 
-    def update(self, value: float) -> None:
+    def update(self, value: float, n: int = 1) -> None:
+        """Record a value that occurred `n` times."""
         with self._lock:
-            self.count += 1
-            self.total += value
+            self.count += n
+            self.total += value * n
             if value < self.minimum:
                 self.minimum = value
             if value > self.maximum:
                 self.maximum = value
-            if len(self._sample) < _RESERVOIR:
-                self._sample.append(value)
-            else:
-                slot = int(self._random.random() * self.count)
-                if slot < _RESERVOIR:
-                    self._sample[slot] = value
+            sample = self._sample
+            room = _RESERVOIR - len(sample)
+            if room:
+                sample.extend([value] * min(room, n))
+                n -= min(room, n)
+            if n:
+                # As many places as n draws of a uniform sample would take, without drawing n times.
+                draw = self._random.random
+                for _ in range(min(_RESERVOIR, int(n * _RESERVOIR / self.count + draw()))):
+                    sample[int(draw() * _RESERVOIR)] = value
 
     def percentile(self, fraction: float) -> float:
         with self._lock:

@@ -82,8 +82,7 @@ class RequestMetrics:
             counts[values] = counts.get(values, 0) + 1
         for (name, version, *values_of_one), count in counts.items():
             for histogram, value in zip(self._of(name), values_of_one, strict=True):
-                for _ in range(count):
-                    histogram.update(value)
+                histogram.update(value, count)
             self._rate(name, version).mark(count)
 
     def _of(self, name: str) -> tuple[Histogram, ...]:

@@ -19,8 +19,8 @@ class Meter(Protocol):
 class Histogram(Protocol):
     """A distribution of values."""
 
-    def update(self, value: float) -> None:
-        """Record one value."""
+    def update(self, value: float, n: int = 1) -> None:
+        """Record a value that occurred ``n`` times."""
 
 
 class Metrics(Protocol):
@@ -45,7 +45,7 @@ class _Nothing:
     def mark(self, n: int = 1) -> None:
         pass
 
-    def update(self, value: float) -> None:
+    def update(self, value: float, n: int = 1) -> None:
         pass
 
 

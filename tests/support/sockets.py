@@ -35,8 +35,8 @@ class Recorded:
     def mark(self, n: int = 1) -> None:
         self.values.append(n)
 
-    def update(self, value: float) -> None:
-        self.values.append(value)
+    def update(self, value: float, n: int = 1) -> None:
+        self.values.extend([value] * n)
 
 
 class RecordingMetrics:
