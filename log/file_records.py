@@ -59,6 +59,9 @@ class FileRecords:
         self._file: OpenFile | None = None
         self._bound = bound
         self._pinned = False
+        # Whether something was written that no fsync has covered. What lies there at a start is known to be durable,
+        # or is recovered and marked.
+        self.dirty = create
         if create:
             self._file = OpenFile(os.open(path, os.O_RDWR | os.O_CREAT, 0o644))
             self._pinned = True
@@ -80,6 +83,7 @@ class FileRecords:
         file = self._file
         if file is None:
             file = self._open()
+        self.dirty = True
         position = self.size
         size = len(records)
         if position + size > MAX_FILE_SIZE:
@@ -102,6 +106,7 @@ class FileRecords:
             raise ValueError(f"cannot cut {self.path} of {self.size} bytes to {size}")
         cut = self.size - size
         if size < os.stat(self.path).st_size:
+            self.dirty = True
             file = self.open()
             os.ftruncate(file.fd, size)
         self.size = size
@@ -111,11 +116,22 @@ class FileRecords:
         """Cut the preallocated tail."""
         file = self.open()
         if os.fstat(file.fd).st_size > self.size:
+            self.dirty = True
             os.ftruncate(file.fd, self.size)
 
-    def flush(self) -> None:
+    def flush(self) -> bool:
+        """fsync, if there is need to; returns whether there was."""
+        if not self.dirty:
+            return False
         file = self.open()  # Held: another thread may let go of it.
-        os.fsync(file.fd)
+        # Before the sync: an append beside it makes the file dirty again.
+        self.dirty = False
+        try:
+            os.fsync(file.fd)
+        except OSError:
+            self.dirty = True
+            raise
+        return True
 
     # ---- reading
 

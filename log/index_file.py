@@ -40,12 +40,12 @@ class IndexFile:
         self._bound = bound
         self._fd = -1
         self._map: mmap.mmap | None = None
-        self._checked = False
+        # Whether something was written that no fsync has covered.
+        self._dirty = False
         try:
             self._length = os.stat(path).st_size
         except FileNotFoundError:
             self._length = 0
-            self._checked = True
             self._create()
         else:
             self.entries = self._length // self.ENTRY_SIZE
@@ -72,6 +72,7 @@ class IndexFile:
             size = max(self._rounded(size), self.used_bytes)
             self.max_entries = size // self.ENTRY_SIZE
             if size != self._length:
+                # Not dirty by this: a start notices a tail that was not cut after all, and rebuilds the index.
                 self._unmap()
                 if self._fd >= 0:
                     os.ftruncate(self._fd, size)
@@ -104,30 +105,29 @@ class IndexFile:
     def reset(self) -> None:
         """Empty the index and preallocate it, to be rebuilt."""
         with self._lock:
-            self._checked = True
             self._truncate_to_entries(0)
             self.grow_to_maximum()
 
     # ---- life
 
     def flush(self) -> None:
-        """fsync what was written. A sealed, closed index is synced through a fresh descriptor."""
+        """fsync what was written since the last time. A sealed, closed index is synced through a fresh descriptor."""
         with self._lock:
-            if self._fd >= 0:
-                os.fsync(self._fd)
+            if not self._dirty:
                 return
-            if self._length == 0 and not os.path.exists(self.path):
-                return
-            fd = os.open(self.path, os.O_RDWR)
+            fd = self._fd if self._fd >= 0 else os.open(self.path, os.O_RDWR)
             try:
                 os.fsync(fd)
             finally:
-                os.close(fd)
+                if fd != self._fd:
+                    os.close(fd)
+            self._dirty = False
 
     def close(self) -> None:
-        """Cut the tail and close the file. It opens again on the next use."""
+        """Cut the tail, fsync what was written, and close the file. It opens again on the next use."""
         with self._lock:
             self.trim_to_entries()
+            self.flush()
             self.close_handles()
 
     def close_handles(self) -> None:
@@ -214,6 +214,7 @@ class IndexFile:
     def _write_entry(self, entry: bytes) -> None:
         if self._fd < 0:
             self._open_for_writing()
+        self._dirty = True
         pwrite_fully(self._fd, entry, self.entries * self.ENTRY_SIZE)
         self.entries += 1
 
@@ -221,6 +222,7 @@ class IndexFile:
         if entries < self.entries:
             start = entries * self.ENTRY_SIZE
             # Old entries must read as zeros behind the new end, as in a file that was never longer.
+            self._dirty = True
             self._unmap()
             self._open_for_writing()
             os.ftruncate(self._fd, start)
@@ -238,6 +240,7 @@ class IndexFile:
                 self._bound.forget(self)
 
     def _create(self) -> None:
+        self._dirty = True
         size = self._rounded(self.max_size)
         self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
         os.ftruncate(self._fd, size)

@@ -249,14 +249,15 @@ class LocalLog:
     def flush(self, offset: int) -> None:
         """fsync every segment with data between the recovery point and `offset`. Raises `OSError`."""
         flushed = self.segments.between(self.recovery_point, offset)
+        new_name = False
         for segment in flushed:
             try:
-                segment.flush()
+                new_name |= segment.flush() and segment.base_offset >= self.recovery_point
             except FileNotFoundError:
                 # Retention or a truncation may have removed it meanwhile; then there is nothing to keep.
                 if self.segments.get(segment.base_offset) is segment:
                     raise
-        if any(segment.base_offset >= self.recovery_point for segment in flushed):
+        if new_name:
             fsync_directory(self.directory)
 
     def mark_flushed(self, offset: int) -> None:

@@ -1,15 +1,16 @@
-"""Loading all partitions of a log directory, several at a time, with a word on progress when recovery is long."""
+"""Loading and closing all partitions of a log directory, several at a time; progress is told when recovery is long."""
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from log.errors import LogError
 from log.loader import LoadOptions
 from log.log_dir import LogDir
 from log.names import LOG_SUFFIX, parse_dir_name
@@ -119,6 +120,27 @@ def load_log_dir(log_dir: LogDir, threads: int, open_one: Open, progress: LoadPr
     log_dir.loading_finished = True
     logger.info("loaded %d logs from %s", len(logs), log_dir.path)
     return logs
+
+
+def close_logs(logs: Sequence[PartitionLog], threads: int) -> bool:
+    """Flush and close all logs, as a clean stop does; False if one failed."""
+    if threads == 1:
+        closed = [_close_log(log) for log in logs]
+    else:
+        with ThreadPoolExecutor(threads, thread_name_prefix="log-closing") as pool:
+            closed = list(pool.map(_close_log, logs))
+    return all(closed)
+
+
+def _close_log(log: PartitionLog) -> bool:
+    try:
+        log.flush(force_active=True)
+        log.take_producer_snapshot()
+        log.close()
+    except (LogError, OSError):
+        logger.exception("%s: could not be closed cleanly", log.topic_partition)
+        return False
+    return True
 
 
 def _log_bytes(directory: str) -> int:

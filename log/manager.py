@@ -26,7 +26,7 @@ from log.files import raise_descriptor_limit
 from log.loader import LoadOptions, open_log
 from log.local_log import LogEnvironment
 from log.log_dir import LogDir
-from log.log_dir_loading import LoadProgress, load_log_dir
+from log.log_dir_loading import LoadProgress, close_logs, load_log_dir
 from log.log_metrics import LogMetrics
 from log.manager_settings import DEFAULT_SETTINGS, LogManagerSettings
 from log.meta_properties import (
@@ -219,15 +219,7 @@ class LogManager:
 
     def _close_logs(self, log_dir: str) -> bool:
         """Flush and close all logs of a directory; False if one failed."""
-        clean = True
-        for log in self._logs_in(log_dir):
-            try:
-                log.flush(force_active=True)
-                log.take_producer_snapshot()
-                log.close()
-            except (LogError, OSError):
-                logger.exception("%s: could not be closed cleanly", log.topic_partition)
-                clean = False
+        clean = close_logs(self._logs_in(log_dir), self.settings.recovery_threads_per_dir)
         for log in [*self._deletions.logs(), *self._strays.values()]:
             if log.parent_dir == log_dir:
                 log.close_handles()

@@ -298,6 +298,8 @@ class LogSegment:
     def finish_recovery(self, size: int, largest: TimestampOffset) -> None:
         """The first `size` bytes are good and `largest` is their largest timestamp: cut log and indexes."""
         self.records.truncate(size)
+        # Nobody knows what of it a crash has left on the disk only by luck.
+        self.records.dirty = True
         self._max_timestamp = largest
         self._rolling_timestamp = None
         self.bytes_since_last_index_entry = 0
@@ -340,12 +342,13 @@ class LogSegment:
         largest = self.max_timestamp
         self.time_index.maybe_append(largest.timestamp, largest.offset, skip_full_check=True)
 
-    def flush(self) -> None:
-        """fsync all files. Raises `OSError`."""
-        self.records.flush()
+    def flush(self) -> bool:
+        """fsync all files that need it; returns whether the log did. Raises `OSError`."""
+        wrote = self.records.flush()
         self.offset_index.flush()
         self.time_index.flush()
         self.txn_index.flush()
+        return wrote
 
     def close(self) -> None:
         """Closing time index entry, indexes and log cut to what they hold; the log is fsynced."""

@@ -418,3 +418,32 @@ def test_preallocated_segment(tmp_path):
     assert path.stat().st_size == log.segments[0].size
     harness.stop(log)
     assert contents(harness.open()) == list(enumerate(values(23)))
+
+
+def test_only_what_was_written_is_synced(harness, log, monkeypatch):
+    """A stop of an idle log costs no fsync; a written one is durable before the stop ends."""
+    append(log, b"a")
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def watched(fd: int) -> None:
+        synced.append(os.path.basename(os.readlink(f"/proc/self/fd/{fd}")))
+        fsync(fd)
+
+    monkeypatch.setattr("os.fsync", watched)
+    harness.stop(log)
+    assert f"{0:020d}.log" in synced
+    assert f"{0:020d}.timeindex" in synced
+    assert f"{1:020d}.snapshot" in synced
+    assert harness.partition_dir.name in synced
+    synced.clear()
+    log = harness.open()
+    harness.stop(log)
+    assert synced == []
+    log = harness.open()
+    append(log, b"b")
+    synced.clear()
+    log.flush()
+    assert synced == [f"{0:020d}.log"]
+    log.flush()
+    assert synced == [f"{0:020d}.log"]
