@@ -495,3 +495,29 @@ def test_cleaning_a_golden_log_gives_what_kafka_made_of_it(tmp_path):
 
 def _described(batch: RecordBatch) -> tuple:
     return (batch.base_offset, batch.last_offset, batch.delete_horizon_ms, batch.attributes, list(iter_records(batch)))
+
+
+@pytest.mark.parametrize("step", ["cleaned", "swap", "deleted", "renamed"])
+def test_an_io_error_takes_the_directory_offline_and_loses_nothing(harness, step):
+    log = _open(harness)
+    for i in range(12):
+        _put(log, (b"k%d" % (i % 2), b"%02d" % i + b"x" * 80))
+    log.flush(force_active=True)
+    end = log.log_end_offset
+
+    def fail(done: str) -> None:
+        if done == step:
+            raise OSError(28, "No space left on device")
+
+    cleaner = LogCleaner(lambda: [log], lambda: [str(harness.directory)], harness.clock, on_step=fail)
+    assert not cleaner.step()
+    assert len(harness.failures) == 1
+    assert "No space left" in harness.failures[0]
+    assert cleaner.manager.positions([str(harness.directory)]) == {}
+    assert not list(harness.partition_dir.glob("*.cleaned"))
+    log.close_handles()
+    again = _open(Harness(harness.directory, COMPACT), clean=False)
+    assert again.log_end_offset == end
+    table = {key: value[:2] for _, key, value in _pairs(again)}
+    assert table == {b"k0": b"10", b"k1": b"11"}
+    again.close_handles()
