@@ -65,6 +65,32 @@ def test_walk_agrees_with_the_iterator(found, rng):
     assert walk_records(bytes(batch.payload), batch.record_count) == _expected(batch)
 
 
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(1, 60),  # records
+            st.sampled_from([(0, 10), (50, 80), (0, 300), (8000, 8400)]),  # sizes of values
+            st.sampled_from([(0, 0), (0, 63), (60, 70)]),  # sizes of keys
+            st.sampled_from([0, 1, 70, 20_000]),  # step of the timestamp
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+    st.randoms(use_true_random=False),
+)
+@settings(max_examples=150, deadline=None)
+def test_walk_of_varied_records(found, rng):
+    timestamp, records = 1_000_000_000, []
+    for count, sizes, keys, step in found:
+        for _ in range(count):
+            timestamp += rng.randint(0, step)
+            key = None if rng.random() < 0.02 else b"k" * rng.randint(*keys)
+            value = None if rng.random() < 0.02 else b"v" * rng.randint(*sizes)
+            records.append((timestamp, key, value, [("h", b"x")] if rng.random() < 0.02 else [], 0))
+    batch = _batch(records)
+    assert walk_records(bytes(batch.payload), batch.record_count) == _expected(batch)
+
+
 @pytest.mark.parametrize("size", [0, 10, 100])
 def test_long_uniform_batches(size):
     batch = _batch([(1000 + i // 7, b"key", b"v" * size, (), 0) for i in range(20_000)])
@@ -92,10 +118,11 @@ def _plain_verdict(data: bytes, count: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [*range(4), 4, 6, 8, 100, 20_000])
 def test_damage_anywhere_is_judged_like_by_the_iterator(seed):
     rng = random.Random(seed)
-    records = [(1000 + (i * seed), b"key", b"v" * 20, [("h", b"1")] * (seed % 2), 0) for i in range(90)]
+    sizes = [20] * 90 if seed < 4 else [rng.randrange(0, 100) for _ in range(90)]
+    records = [(1000 + (i * seed), b"key", b"v" * sizes[i], [("h", b"1")] * (seed % 2), 0) for i in range(90)]
     batch = _batch(records)
     data = bytes(batch.payload)
     judged = {True: 0, False: 0}
