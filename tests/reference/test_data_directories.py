@@ -14,9 +14,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from kazoo.client import KazooClient
 
-from broker.dev.waiting import wait_until
 from log.config import LogConfig
 from log.fetch_data import FetchIsolation
 from log.manager import LogManager
@@ -27,6 +25,7 @@ from log.topic_partition import TopicPartition
 from log.validation import check_for_follower
 from tests.reference.kafka import require, run_tool
 from tests.support.cluster import Broker, Cluster
+from tests.support.sessions import await_session_end
 from timer.clock import SystemClock
 from timer.scheduler import BackgroundScheduler
 
@@ -77,18 +76,6 @@ def write(cluster: Cluster, start: int, count: int) -> None:
             producer.produce("txn", b"%d %d" % (commit, start + i), partition=0)
         assert producer.flush(30) == 0
         (producer.commit_transaction if commit else producer.abort_transaction)(30)
-
-
-def await_session_end(broker: Broker) -> None:
-    """A killed broker's registration lives as long as its session, and a new one would end at once."""
-    zk = KazooClient(broker.settings["zookeeper.connect"])
-    zk.start(30)
-    try:
-        path = f"/brokers/ids/{broker.broker_id}"
-        assert wait_until(lambda: zk.exists(path) is None, SystemClock(), 40_000)
-    finally:
-        zk.stop()
-        zk.close()
 
 
 def value(number: int) -> bytes:
