@@ -240,7 +240,7 @@ steps = st.lists(
 
 
 @given(steps)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_whatever_happens_the_table_is_kept(tmp_path_factory, operations):
     """A reader that replays the log gets the newest value of each key."""
     harness = Harness(tmp_path_factory.mktemp("log"), COMPACT)
