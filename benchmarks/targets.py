@@ -146,10 +146,17 @@ class BrokerTarget:
     def command(self, properties: Path) -> list[str]:
         raise NotImplementedError
 
+    def environment(self) -> dict[str, str]:
+        return {}
+
+    def prepare(self, environment: dict[str, str]) -> None:
+        """What an installation would have done before the first start."""
+
     def start(self) -> None:
         properties = self._directory / "server.properties"
         properties.write_text("".join(f"{key}={value}\n" for key, value in self._settings.items()))
-        environment = {"PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))}
+        environment = self.environment()
+        self.prepare(environment)
         began = time.monotonic()
         self._process = ManagedProcess(
             self.name,
@@ -194,7 +201,22 @@ class BrokerTarget:
 
 
 class OdradekTarget(BrokerTarget):
+    """This checkout, with its bytecode compiled as an installation has it."""
+
     name = "odradek"
+
+    def environment(self) -> dict[str, str]:
+        return {
+            "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
+            "PYTHONPYCACHEPREFIX": str(self._directory / "bytecode"),
+            "PYTHONDONTWRITEBYTECODE": "",
+        }
+
+    def prepare(self, environment: dict[str, str]) -> None:
+        program = "import broker.server, broker.cli.main, broker.handlers as h; h.import_handlers()"
+        subprocess.run(
+            [sys.executable, "-c", program], cwd=ROOT, env={**os.environ, **environment}, check=True, timeout=120
+        )
 
     def command(self, properties: Path) -> list[str]:
         return [sys.executable, "-m", "broker", "server", "--config", str(properties)]
