@@ -156,7 +156,7 @@ class RequestChannel:
             request._writer.respond(request, NO_OP, None)
             return
         header = request.header
-        if header.api_version > request.spec.max_version:
+        if not request.spec.serves(header.api_version):
             # Only ApiVersions gets here: a version that we do not know is answered in the first one.
             header = RequestHeader(header.api_key, 0, header.correlation_id)
         try:

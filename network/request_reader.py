@@ -229,7 +229,7 @@ class RequestReader:
         (size,) = _SIZE(view, at)
         if not 0 <= size <= self._max_request_bytes:
             limit = self._max_request_bytes
-            self._table.close(connection, f"announced a request of {size} bytes, the limit is {limit}")
+            self._refuse(connection, 0, f"announced a request of {size} bytes, the limit is {limit}")
             return False
         pool = self._memory_pool
         pooled = 0
@@ -300,6 +300,8 @@ class RequestReader:
 
     def _refuse(self, connection: ServerConnection, pooled: int, reason: str) -> None:
         self._give_back(pooled)
+        if connection.unsent:
+            self._writer.flush(connection)  # answers that were held back to go out with the next one
         self._table.close(connection, reason, logging.WARNING)
 
     def _give_back(self, pooled: int) -> None:
