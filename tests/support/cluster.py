@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
+from kazoo.client import KazooClient
+
 from broker.dev.cluster import small_cluster_settings
 from broker.dev.processes import ManagedProcess, free_ports, is_listening
 from broker.dev.waiting import wait_until
@@ -166,6 +168,17 @@ class Cluster:
         if not wait_until(ready, CLOCK, START_TIMEOUT_MS):
             tails = "\n".join(f"--- broker {b.broker_id} ({b.kind})\n{b.log_tail()}" for b in self.brokers)
             raise AssertionError(f"the cluster is not ready:\n{tails}")
+
+    def wait_forgotten(self, broker: Broker) -> None:
+        """Until ZooKeeper has ended the session of a broker that was killed; before, its id can't register again."""
+        client = KazooClient(hosts=self.zookeeper)
+        client.start(30)
+        try:
+            path = f"/brokers/ids/{broker.broker_id}"
+            assert wait_until(lambda: client.exists(path) is None, CLOCK, START_TIMEOUT_MS), f"{path} stays"
+        finally:
+            client.stop()
+            client.close()
 
     def stop(self) -> None:
         """End all processes, in order where they let themselves be."""
