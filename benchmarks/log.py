@@ -8,8 +8,8 @@
 - open time with 1,000 partitions (`--quick`: 300), after a clean stop and without one
 
 `--dir` is where the files go (default: a temporary directory); its file system decides the absolute figures, so the
-comparison with plain `write` is made there too. Costs in µs are processor time of the thread, medians of several
-runs; rates are by the clock on the wall.
+comparison with plain `write` is made there too. Costs and rates are by the processor time of the thread
+with its system calls, so that other work on the machine does not count; opening and stopping are by the clock.
 """
 
 from __future__ import annotations
@@ -117,9 +117,9 @@ def append_throughput(base: Path, megabytes: int, runs: int) -> dict[str, float]
         total = rounds * len(batch) / 1e6
         for first in (run % 2, 1 - run % 2):
             if first:
-                ours.append(total / timed(appends))
+                ours.append(total / cpu(appends))
             else:
-                plain.append(total / timed(writes))
+                plain.append(total / cpu(writes))
         os.close(fd)
         log.close_handles()
         shutil.rmtree(directory)
@@ -241,7 +241,7 @@ def recovery_throughput(base: Path, megabytes: int) -> dict[str, float]:
         hidden = directory.parent / "hidden"
         shutil.move(str(directory / str(small if tp == TP else TP)), hidden)
         again: list[Store] = []
-        elapsed = timed(lambda again=again: again.append(Store(directory)))  # type: ignore[misc]
+        elapsed = cpu(lambda again=again: again.append(Store(directory)))  # type: ignore[misc]
         found[name] = sizes[tp] / 1e6 / elapsed
         again[0].manager.shutdown()
         shutil.move(hidden, directory / str(small if tp == TP else TP))
@@ -300,7 +300,7 @@ def compaction(base: Path, records: int) -> dict[str, float]:
     before = log.size
     cleaner = manager.cleaner
     assert cleaner is not None
-    elapsed = timed(lambda: cleaner.step())
+    elapsed = cpu(lambda: cleaner.step())
     found = {"records_s": records / elapsed, "mb_before": before / 1e6, "mb_after": log.size / 1e6}
     log.close_handles()
     shutil.rmtree(directory)
@@ -336,11 +336,11 @@ def document(results: dict[str, Any]) -> str:
     append, one, read = results["append_1_mb"], results["append_one_record"], results["read"]
     recovery, opening = results["recovery"], results["open"]
     text = """
-`python -m benchmarks.log --docs` writes this (here: with `--quick`, on a busy machine). Costs in µs are processor time
-of the thread with system calls; rates are by the clock.
+`python -m benchmarks.log --docs` writes this (here: with `--quick`, on a busy machine). Costs and rates are by the
+processor time of the thread with its system calls; opening and stopping are by the clock.
 
-An append as leader is the validation above, producer state, one `pwrite` and, every 4 KB, two index entries; there is
-no fsync, and no copy in front of the write. A read is a position: a remembered one at the tail, elsewhere a binary
+An append as leader is the validation above, producer state, one `pwrite` and, every 4 KB, two index entries, and
+no fsync. A read is a position: a remembered one at the tail, elsewhere a binary
 search in the index and a walk over the batch headers of at most 4 KB or so. Neither depends on the size of the log or
 the number of segments. A start after a crash checks the CRC of every batch from the recovery point on and rebuilds the
 indexes. What separates an append of 1 MB batches from a plain `write` is the look at every record.
