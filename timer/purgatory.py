@@ -18,31 +18,34 @@ from timer.timer import Timer, TimerTask
 logger = logging.getLogger(__name__)
 
 _SHARDS = 512
-# Guards `is_completed` of all operations: it is held for the test and the store only, and an operation is smaller and
-# cheaper without a lock of its own for this.
-_completing = threading.Lock()
+# Guards the flags of all operations: it is held for a test and a store only, and an operation is smaller and cheaper
+# without a lock of its own.
+_flags = threading.Lock()
+_IDLE, _CHECKING, _CHECK_AGAIN = 0, 1, 2
 
 
 class DelayedOperation(TimerTask):
     """Something that waits for a condition, for at most `timeout_ms`.
 
-    Subclasses define `try_complete` and `on_complete`, and may define `on_expiration`. `lock` guards the condition
-    (its own re-entrant lock by default; a group's operations share the group's).
+    Subclasses define `try_complete` and `on_complete`, and may define `on_expiration`. Checks of one operation
+    never run at the same time: under `lock` where one is given (a group's operations share the group's), else by
+    turns. Whoever comes while another thread checks does not wait: that thread is told to check once more.
     """
 
-    __slots__ = ("is_completed", "lock")
+    __slots__ = ("_check", "is_completed", "lock")
 
     def __init__(self, timeout_ms: int, lock: RLock | None = None) -> None:
         super().__init__(timeout_ms)
         self.is_completed = False
-        self.lock = lock if lock is not None else RLock()
+        self.lock = lock
+        self._check = _IDLE
 
     def force_complete(self) -> bool:
         """Complete now unless that has happened; returns whether this call did it.
 
-        The winner leaves the timer and then runs `on_complete`. Does not take the operation's lock.
+        The winner leaves the timer and then runs `on_complete`. Waits for no check.
         """
-        with _completing:
+        with _flags:
             if self.is_completed:
                 return False
             self.is_completed = True
@@ -51,7 +54,7 @@ class DelayedOperation(TimerTask):
         return True
 
     def try_complete(self) -> bool:
-        """Complete if the condition holds; returns whether this call did it. Called under `lock`.
+        """Complete if the condition holds; returns whether this call did it. Never runs twice at a time.
 
         Must call `force_complete` and return its answer when the condition holds, else return False.
         """
@@ -65,9 +68,31 @@ class DelayedOperation(TimerTask):
         """Called after `on_complete` if it was the timeout that completed the operation."""
 
     def safe_try_complete(self) -> bool:
-        """`try_complete` under the operation's lock."""
-        with self.lock:
-            return self.try_complete()
+        """An exclusive `try_complete`. False also if another thread is checking, which then looks once more."""
+        lock = self.lock
+        if lock is not None:
+            with lock:
+                return self.try_complete()
+        with _flags:
+            if self._check:
+                self._check = _CHECK_AGAIN
+                return False
+            self._check = _CHECKING
+        return self.check_by_turns()
+
+    def check_by_turns(self) -> bool:
+        """Check until nobody has asked for another look meanwhile. The caller has made `_check` CHECKING."""
+        while True:
+            try:
+                done = self.try_complete()
+            except BaseException:
+                self._check = _IDLE
+                raise
+            with _flags:
+                if done or self._check == _CHECKING:
+                    self._check = _IDLE
+                    return done
+                self._check = _CHECKING
 
     def run(self) -> None:
         if self.force_complete():
@@ -177,15 +202,19 @@ class Purgatory(Generic[T]):
         """
         if not keys:
             raise ValueError("an operation is watched by one key at least")
-        with operation.lock:
+        if operation.lock is not None:
+            with operation.lock:
+                if operation.try_complete():
+                    return True
+                number = self._watch(operation, keys)
+                if operation.try_complete():
+                    return True
+        else:
+            operation._check = _CHECKING  # nobody else knows the operation yet
             if operation.try_complete():
                 return True
-            for key in keys:
-                shard = self._shards[hash(key) % _SHARDS]
-                with shard.lock:
-                    shard.add(key, operation)
-            number = self._last_watched = next(self._watched_ever)
-            if operation.try_complete():
+            number = self._watch(operation, keys)
+            if operation.check_by_turns():
                 return True
         if self._timer_enabled and not operation.is_completed:
             self._timer.add(operation)
@@ -225,9 +254,7 @@ class Purgatory(Generic[T]):
             if operation.is_completed:
                 finished.append(operation)
                 continue
-            with operation.lock:
-                done = operation.try_complete()
-            if done:
+            if operation.safe_try_complete():
                 finished.append(operation)
                 completed += 1
         if finished:
@@ -285,6 +312,15 @@ class Purgatory(Generic[T]):
         self._timer.shutdown()
         for name in ("PurgatorySize", "NumDelayedOperations"):
             self._metrics.remove("kafka.server", "DelayedOperationPurgatory", name, delayedOperation=self.name)
+
+    def _watch(self, operation: T, keys: Sequence[Hashable]) -> int:
+        """Put the operation into the list of each key; returns how many operations were ever watched."""
+        for key in keys:
+            shard = self._shards[hash(key) % _SHARDS]
+            with shard.lock:
+                shard.add(key, operation)
+        number = self._last_watched = next(self._watched_ever)
+        return number
 
     def _reap(self) -> None:
         while not self._closed:

@@ -5,6 +5,8 @@ import threading
 import time
 from collections.abc import Callable
 
+import pytest
+
 from timer.clock import SystemClock
 from timer.purgatory import DelayedOperation, Purgatory
 from timer.timer import SystemTimer, TimerTask
@@ -17,11 +19,12 @@ class Waiter(DelayedOperation):
 
     def __init__(self, timeout_ms: int, remaining: int) -> None:
         super().__init__(timeout_ms)
+        self.guard = threading.Lock()
         self.remaining = remaining
         self.completions: list[str] = []
 
     def arrive(self) -> None:
-        with self.lock:
+        with self.guard:
             self.remaining -= 1
 
     def try_complete(self) -> bool:
@@ -85,6 +88,53 @@ def test_the_last_event_always_completes() -> None:
         assert purgatory.watched == 0
     finally:
         purgatory.shutdown()
+
+
+def test_who_comes_during_a_check_does_not_wait_and_is_not_missed() -> None:
+    purgatory: Purgatory[Waiter] = Purgatory("Turns", SystemTimer("turns", SystemClock()), reaper_enabled=False)
+    checking, go_on = threading.Event(), threading.Event()
+
+    class Slow(Waiter):
+        def try_complete(self) -> bool:
+            ready = self.remaining <= 0
+            if threading.current_thread().name == "slow":
+                checking.set()
+                go_on.wait(10)
+            return ready and self.force_complete()
+
+    operation = Slow(60_000, 1)
+    purgatory.try_complete_else_watch(operation, ["a"])
+    slow = threading.Thread(target=lambda: purgatory.check_and_complete("a"), name="slow", daemon=True)
+    slow.start()
+    assert checking.wait(10)
+    operation.arrive()
+    assert purgatory.check_and_complete("a") == 0
+    assert operation.completions == []
+    go_on.set()
+    slow.join(10)
+    assert operation.completions == ["slow"]
+    assert (purgatory.watched, purgatory.num_delayed) == (0, 0)
+
+
+def test_a_check_that_fails_leaves_the_operation_usable() -> None:
+    purgatory: Purgatory[Waiter] = Purgatory("Fail", SystemTimer("fail", SystemClock()), reaper_enabled=False)
+
+    class Failing(Waiter):
+        broken = False
+
+        def try_complete(self) -> bool:
+            if self.broken:
+                raise RuntimeError("as told")
+            return super().try_complete()
+
+    operation = Failing(60_000, 1)
+    purgatory.try_complete_else_watch(operation, ["a"])
+    operation.arrive()
+    operation.broken = True
+    with pytest.raises(RuntimeError, match="as told"):
+        purgatory.check_and_complete("a")
+    operation.broken = False
+    assert purgatory.check_and_complete("a") == 1
 
 
 def test_watch_complete_expire_and_cancel_at_once() -> None:
