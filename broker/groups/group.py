@@ -41,7 +41,8 @@ class Group:
         self.pending_members: set[str] = set()
         self.pending_sync: set[str] = set()
         self.offsets = GroupOffsets(group_id)
-        self._supported: Counter[str] = Counter()
+        # How many members support each protocol.
+        self._supported: dict[str, int] = {}
         self._awaiting_join = 0
 
     # --- state ---
@@ -73,7 +74,7 @@ class Group:
         if self.leader_id is None:
             self.leader_id = member.member_id
         self.members[member.member_id] = member
-        self._supported.update(name for name, _ in member.protocols)
+        self._note_protocols(member)
         self._set_join_callback(member, callback)
         self.pending_members.discard(member.member_id)
 
@@ -102,7 +103,7 @@ class Group:
     ) -> None:
         self._forget_protocols(member)
         member.protocols = protocols
-        self._supported.update(name for name, _ in protocols)
+        self._note_protocols(member)
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
         self._set_join_callback(member, callback)
@@ -143,6 +144,10 @@ class Group:
     def _set_join_callback(self, member: Member, callback: JoinCallback | None) -> None:
         self._awaiting_join += (callback is not None) - (member.join_callback is not None)
         member.join_callback = callback
+
+    def _note_protocols(self, member: Member) -> None:
+        for name, _ in member.protocols:
+            self._supported[name] = self._supported.get(name, 0) + 1
 
     def _forget_protocols(self, member: Member) -> None:
         for name, _ in member.protocols:
@@ -192,7 +197,9 @@ class Group:
         names = list(names)
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(names)
-        return self.protocol_type == protocol_type and any(self._supported[name] == len(self.members) for name in names)
+        return self.protocol_type == protocol_type and any(
+            self._supported.get(name) == len(self.members) for name in names
+        )
 
     def select_protocol(self) -> str:
         """The vote: each member names its first choice among those all support. Raises ValueError without members."""

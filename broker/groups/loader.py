@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from broker.groups import records
 from broker.groups.group import Group
-from broker.groups.offsets import CommittedOffset
+from broker.groups.offsets import CommittedOffset, GroupOffsets
 from log.batch import RecordBatch
 from log.old_formats import LegacyBatch
 from log.record import ControlType, control_type_of, iter_records
@@ -103,23 +103,42 @@ def load(batches: Iterable[Batch], clock: Clock) -> LoadedGroups:
             group_id = records.decode_group_key(key)
             result.groups[group_id] = records.decode_group_value(group_id, value, clock)
 
-    def group_of(group_id: str) -> Group:
-        group = result.groups.get(group_id)
-        if group is None:
-            group = result.groups[group_id] = Group(group_id, clock)
-            group.current_state_timestamp = None
-        return group
-
-    for group_id, partition, commit in _decoded(found.offsets):
-        group_of(group_id).offsets.committed[partition] = commit
+    fill = _Filler(result.groups, clock)
+    for offsets, partition, commit in fill.decoded(found.offsets):
+        offsets.committed[partition] = commit
     for producer_id, values in found.open.items():
-        for group_id, partition, commit in _decoded(values):
-            group_of(group_id).offsets.pending_txn.setdefault(producer_id, {})[partition] = commit
+        for offsets, partition, commit in fill.decoded(values):
+            offsets.pending_txn.setdefault(producer_id, {})[partition] = commit
     return result
 
 
-def _decoded(values: _Values) -> Iterable[tuple[str, TopicPartition, CommittedOffset]]:
-    for key, (batch_offset, value) in values.items():
-        if value is not None:
-            group_id, partition = records.decode_offset_key(key)
-            yield group_id, partition, CommittedOffset(batch_offset, records.decode_offset_value(value))
+class _Filler:
+    """Decodes what is left. Groups share topics, and keys of a group lie together, so both are decoded once."""
+
+    def __init__(self, groups: dict[str, Group], clock: Clock) -> None:
+        self._groups = groups
+        self._clock = clock
+        self._offsets: dict[bytes, GroupOffsets] = {}
+        self._partitions: dict[bytes, TopicPartition] = {}
+
+    def decoded(self, values: _Values) -> Iterable[tuple[GroupOffsets, TopicPartition, CommittedOffset]]:
+        for key, (batch_offset, value) in values.items():
+            if value is None:
+                continue
+            encoded_group, encoded_partition = records.split_offset_key(key)
+            offsets = self._offsets.get(encoded_group)
+            if offsets is None:
+                offsets = self._offsets_of(key, encoded_group)
+            partition = self._partitions.get(encoded_partition)
+            if partition is None:
+                partition = self._partitions[encoded_partition] = records.decode_partition(encoded_partition)
+            yield offsets, partition, CommittedOffset(batch_offset, records.decode_offset_value(value))
+
+    def _offsets_of(self, key: bytes, encoded_group: bytes) -> GroupOffsets:
+        group_id, _ = records.decode_offset_key(key)
+        group = self._groups.get(group_id)
+        if group is None:
+            group = self._groups[group_id] = Group(group_id, self._clock)
+            group.current_state_timestamp = None
+        self._offsets[encoded_group] = group.offsets
+        return group.offsets

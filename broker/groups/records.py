@@ -105,17 +105,32 @@ class UnknownKeyVersionError(ProtocolError):
     """A key of a version that this coordinator does not know: to be skipped."""
 
 
+def split_offset_key(key: bytes) -> tuple[bytes, bytes]:
+    """The encoded group and the encoded topic and partition of an offset key. Raises ProtocolError."""
+    if len(key) < 4:
+        raise ProtocolError("an offset key is too short")
+    end = 4 + int.from_bytes(key[2:4], "big")
+    return key[4:end], key[end:]
+
+
+def decode_partition(encoded: bytes) -> TopicPartition:
+    """The second half of an offset key. Raises ProtocolError."""
+    try:
+        end = 2 + _INT16.unpack_from(encoded)[0]
+        (partition,) = _INT32.unpack_from(encoded, end)
+        if end < 2 or end + 4 != len(encoded):
+            raise ProtocolError("an offset key has a wrong length")
+        return TopicPartition(str(encoded[2:end], "utf-8"), partition)
+    except (struct.error, UnicodeDecodeError) as error:
+        raise ProtocolError(f"an offset key cannot be read: {error}") from None
+
+
 def decode_offset_key(key: bytes) -> tuple[str, TopicPartition]:
     """Group and partition of an offset key (versions 0 and 1 are alike). Raises ProtocolError."""
+    group, partition = split_offset_key(key)
     try:
-        group_end = 4 + _INT16.unpack_from(key, 2)[0]
-        topic_start = group_end + 2
-        topic_end = topic_start + _INT16.unpack_from(key, group_end)[0]
-        (partition,) = _INT32.unpack_from(key, topic_end)
-        if topic_end + 4 != len(key):
-            raise ProtocolError("an offset key has bytes left over")
-        return str(key[4:group_end], "utf-8"), TopicPartition(str(key[topic_start:topic_end], "utf-8"), partition)
-    except (struct.error, UnicodeDecodeError) as error:
+        return str(group, "utf-8"), decode_partition(partition)
+    except UnicodeDecodeError as error:
         raise ProtocolError(f"an offset key cannot be read: {error}") from None
 
 
