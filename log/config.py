@@ -82,6 +82,16 @@ class LogConfig:
             == MAX_INT64
         )
 
+    @property
+    def stores_as_sent(self) -> bool:
+        """Whether a well-formed batch is kept as the client made it, whatever keys and timestamps it has."""
+        return (
+            self.compression_type == "producer"
+            and self.message_timestamp_type == "CreateTime"
+            and self.any_timestamp
+            and not self.compact
+        )
+
     @classmethod
     def from_mapping(cls, values: Mapping[str, str], defaults: LogConfig | None = None) -> LogConfig:
         """Settings named as Kafka names them (`segment.bytes`), over `defaults`.

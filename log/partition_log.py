@@ -186,17 +186,15 @@ class PartitionLog:
 
         Returns the old one if it was raised. Raises `LogError` if `mark` is beyond the log end offset.
         """
-        if mark.message_offset > self.log_end_offset:
+        offset = mark.message_offset
+        if offset > self.local.end.message_offset:
             raise LogError(
                 f"{self.topic_partition}: high watermark {mark.message_offset} is beyond the log end offset "
                 f"{self.log_end_offset}"
             )
         with self.lock:
             old = self.high_watermark_metadata
-            higher = old.message_offset < mark.message_offset or (
-                old.message_offset == mark.message_offset and old.on_older_segment(mark)
-            )
-            if not higher:
+            if old.message_offset >= offset and not (old.message_offset == offset and old.on_older_segment(mark)):
                 return None
             self._set_high_watermark(mark)
             return old

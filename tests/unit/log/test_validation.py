@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from log.batch import LOG_APPEND_TIME, RecordBatch, write_header
@@ -10,6 +12,7 @@ from log.errors import (
     DecompressionError,
     InvalidRecordError,
     InvalidTimestampError,
+    LogError,
     RecordTooLargeError,
     UnknownCompressionError,
     UnsupportedCompressionTypeError,
@@ -325,3 +328,42 @@ def test_builder_levels_are_the_topics():
     for level in (1, 17):
         result = _validate(build_batch(RECORDS), compression_type="lz4", compression_lz4_level=level)
         assert len(list(iter_records(result.batch))) == 3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"base_offset": 3},
+        {"codec": Codec.LZ4},
+        {"transactional": True, "producer_id": 9, "producer_epoch": 1, "base_sequence": 4},
+        {"producer_id": 9, "producer_epoch": 1, "base_sequence": -1},
+        {"control": True},
+        {"log_append_time": 77},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("timestamps", [[5], [5, 9, 7], [-1], [0, -1]], ids=str)
+@pytest.mark.parametrize("damage", [None, 10, 22, 30, -1])
+def test_the_short_way_decides_as_the_long_way(
+    change: dict[str, Any], timestamps: list[int], damage: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = change.get("base_offset", 0)
+    records = [Record(first + at, when, b"k", b"v" * 20, ()) for at, when in enumerate(timestamps)]
+    data = build_batch(records, **change)
+    if damage is not None:
+        data[damage] ^= 0x41
+
+    def outcome() -> tuple[object, ...]:
+        copy = bytearray(data)
+        try:
+            done = validate_for_leader(
+                copy, origin=AppendOrigin.CLIENT, config=LogConfig(), next_offset=100, leader_epoch=3, now_ms=1
+            )
+        except LogError as error:
+            return type(error), str(error), bytes(copy)
+        return bytes(done.records), done.source_codec, done.log_append_time, done.rebuilt, done.first_offset
+
+    short = outcome()
+    monkeypatch.setattr("log.validation._plain_batch", lambda records, max_bytes: None)
+    assert short == outcome()
