@@ -406,8 +406,12 @@ class Controller(ControllerRequests):
             try:
                 self._maybe_resign()
             except SessionExpiredError:
-                logger.info("The session expired meanwhile; the expiry will make this controller resign")
+                logger.info("The session expired meanwhile")
+                self._expire()
         elif isinstance(error, SessionExpiredError):
-            logger.info("Session expired while processing %s", event)
+            # A write may have been applied without this controller knowing it: what it remembers is worth nothing
+            # any more, and nothing may be answered from it until the new session begins.
+            logger.info("Session expired while processing %s: no longer controller", event)
+            self._expire()
         else:
             logger.error("Error processing %s", event, exc_info=error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from controller.core import ControllerCore
@@ -80,7 +80,7 @@ class IsrChanges:
             elif wish.partition is not None:
                 writes[wish.partition] = wish.state
                 position[wish.partition] = number
-        for partition, written in self._core.zk.set_partition_states(writes, self._core.fence).items():
+        for partition, written in self._write(writes).items():
             outcomes[position[partition]] = _written(partition, written)
         known = [wish.partition for wish in wishes if wish.partition is not None]
         for partition in writes:
@@ -90,6 +90,19 @@ class IsrChanges:
         if known:
             self._core.send_update_metadata(known)
         return _response(wishes, outcomes)
+
+    def _write(self, writes: Mapping[TopicPartition, PartitionState]) -> dict[TopicPartition, PartitionState | Code]:
+        """Write conditionally. A write that was applied although its answer was lost is recognised by its content."""
+        results = self._core.zk.set_partition_states(writes, self._core.fence)
+        refused = [partition for partition, result in results.items() if result is Code.BAD_VERSION]
+        if not refused:
+            return results
+        for partition, found in self._core.zk.partition_states(refused).items():
+            self._core.context.set_leadership(partition, found)
+            wanted = writes[partition]
+            if found == replace(wanted, partition_epoch=wanted.partition_epoch + 1):
+                results[partition] = found
+        return results
 
     def after_alter_partition(self, response: AlterPartitionResponse, version: int) -> None:
         """Once the answer is out: successful partitions may have completed their reassignment."""

@@ -231,8 +231,13 @@ class PartitionStateMachine:
         if not states:
             return
         created = self._zk.create_partition_states(states, context.epoch_zk_version)
+        there = [partition for partition, code in created.items() if code is Code.NODE_EXISTS]
+        # Our own create whose answer was lost is recognised by its content, which carries our epoch.
+        ours = (
+            [item for item, found in self._zk.partition_states(there).items() if found == states[item]] if there else []
+        )
         for partition, code in created.items():
-            if code is not Code.OK:
+            if code is not Code.OK and partition not in ours:
                 logger.error("Could not create the state of partition %s: %s", partition, code.name)
                 continue
             state = states[partition]

@@ -181,6 +181,12 @@ class Reassignment:
         return results
 
     def _trigger_one(self, partition: TopicPartition, assignment: ReplicaAssignment) -> PartitionError:
+        if self._drops_the_isr(partition, assignment):
+            return PartitionError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"The assignment of {partition} cannot be changed so: every in-sync replica would be deleted at once, "
+                "which would require an unclean leader election.",
+            )
         try:
             self._advance(partition, assignment)
         except ControllerMovedError:
@@ -189,6 +195,17 @@ class Reassignment:
             logger.exception("Could not reassign %s", partition)
             return PartitionError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
         return OK
+
+    def _drops_the_isr(self, partition: TopicPartition, assignment: ReplicaAssignment) -> bool:
+        """Whether a replaced or cancelled move would stop and delete all replicas that have every committed record.
+
+        Kafka's ZooKeeper controller goes ahead and loses them; its KRaft controller refuses, and so do we.
+        """
+        unneeded = set(self._core.context.replicas(partition)) - set(assignment.replicas)
+        if not unneeded:
+            return False
+        state = self._core.zk.partition_states([partition]).get(partition)
+        return state is not None and set(state.isr) <= unneeded
 
     def _is_complete(self, partition: TopicPartition, assignment: ReplicaAssignment) -> bool:
         if not assignment.being_reassigned:

@@ -182,6 +182,31 @@ def test_cancel(five: Harness) -> None:
     assert {item.broker for item in five.sent(StopReplicaRequest)} == {3, 4}
 
 
+def test_a_cancel_that_would_delete_the_last_in_sync_replica_is_refused(five: Harness) -> None:
+    """Found by the simulation: the adding replica leads and is the only one in sync when the move is cancelled."""
+    partition = tp("t-0")
+    five.create_topic("t", {0: [4, 5]})
+    reassign(five, partition, [3, 2])
+    alter(five, partition, 4, [4, 5, 3])
+    for broker in (4, 5):
+        five.kill(broker)
+        five.run_until(lambda broker=broker: broker not in five.context.brokers, "broker failure")
+        five.settle()
+    assert five.leader_isr(partition)[:2] == (3, (3,))
+    five.take()
+    for target in (None, [4, 2], [2]):
+        code, message = reassign(five, partition, target)
+        assert code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        assert message
+    assert not five.sent(StopReplicaRequest)
+    assert assignment(five, partition) == ReplicaAssignment((3, 2, 4, 5), adding=(3, 2), removing=(4, 5))
+    # Back in sync, it can be cancelled.
+    five.register(4)
+    five.run_until(lambda: 4 in five.context.brokers, "broker arrival")
+    alter(five, partition, 3, [3, 4])
+    assert reassign(five, partition, None)[0] == 0
+
+
 def test_refusals(five: Harness) -> None:
     partition = tp("t-0")
     five.create_topic("t", {0: [1, 2]})
