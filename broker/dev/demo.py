@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from broker.cli.errors import CommandError, MissingPrerequisiteError
-from broker.dev.cluster import DevCluster
+from broker.dev.cluster import MAX_REPLICATION_FACTOR, DevCluster
 from broker.dev.processes import free_ports
 from broker.dev.zookeeper import ZooKeeperServer
 from timer.clock import SystemClock
@@ -47,7 +47,11 @@ def run(directory: Path) -> None:
         cluster = DevCluster(ports[:-1], directory, server.connect, clock)
         cluster.start()
         click.echo(f"{BROKERS} brokers serve on {cluster.bootstrap} after {clock.monotonic_ms() - started} ms")
-        use(confluent_kafka, cluster.bootstrap)
+        try:
+            use(confluent_kafka, cluster.bootstrap)
+        except confluent_kafka.KafkaException as error:
+            cluster.check()
+            raise CommandError(f"the client failed: {error}") from error
     finally:
         if cluster is not None:
             cluster.stop()
@@ -60,20 +64,21 @@ def use(confluent_kafka: Any, bootstrap: str) -> None:
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.cimpl import NewTopic
 
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    for future in admin.create_topics([NewTopic(TOPIC, num_partitions=3, replication_factor=BROKERS)]).values():
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
+    replicas = min(BROKERS, MAX_REPLICATION_FACTOR)
+    for future in admin.create_topics([NewTopic(TOPIC, num_partitions=BROKERS, replication_factor=replicas)]).values():
         future.result(30)
-    click.echo(f"topic {TOPIC}: 3 partitions, {BROKERS} replicas each")
+    click.echo(f"topic {TOPIC}: {BROKERS} partitions, one led by each broker, replication factor {replicas}")
     wanted = {f"line {number}": f"key-{number % 4}" for number in range(LINES)}
-    producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True})
+    # A client that connects to a cluster of seconds ago sees a retry or two; they are no news here.
+    quiet = {"bootstrap.servers": bootstrap, "log_level": 2}
+    producer = confluent_kafka.Producer({**quiet, "acks": "all", "enable.idempotence": True})
     for value, key in wanted.items():
         producer.produce(TOPIC, value, key)
     if producer.flush(30):
         raise CommandError("not every record was acknowledged within 30 s")
     click.echo(f"produced {LINES} records with acks=all (librdkafka {confluent_kafka.libversion()[0]})")
-    consumer = confluent_kafka.Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "odradek-demo", "auto.offset.reset": "earliest"}
-    )
+    consumer = confluent_kafka.Consumer({**quiet, "group.id": "odradek-demo", "auto.offset.reset": "earliest"})
     found: dict[str, str] = {}
     try:
         consumer.subscribe([TOPIC])

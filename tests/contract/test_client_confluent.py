@@ -27,6 +27,7 @@ def produce(cluster: Cluster, topic: str, codec: str, acks: int, partition: int,
             "acks": acks,
             "compression.type": codec,
             "linger.ms": 20,
+            **({"compression.level": 1} if codec == "gzip" else {}),
             "message.max.bytes": 1_000_000,
             # Idempotence needs acks=all; for the others one request in flight keeps the order.
             **({"enable.idempotence": True} if acks == -1 else {"max.in.flight": 1}),

@@ -22,6 +22,7 @@ from network.protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from network.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from network.protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -81,13 +82,21 @@ def create_topic(
     with cluster.client() as client:
         (result,) = client.call_controller(CreateTopicsRequest(topics=[wanted], timeout_ms=TIMEOUT_MS)).topics
         assert result.error_code == 0, (ErrorCode.of(result.error_code), result.error_message)
-        deadline = time.monotonic() + TIMEOUT_MS / 1000
+    wait_for_leaders(cluster, name, partitions)
+    return name
+
+
+def wait_for_leaders(cluster: Cluster, name: str, partitions: int) -> None:
+    """Until the topic has so many partitions and a leader for each, on every running broker."""
+    deadline = time.monotonic() + TIMEOUT_MS / 1000
+    for broker in cluster.running:
         while True:
-            topic = client.metadata([name]).topics[name]
-            if len(topic.partitions) == partitions and all(p.leader >= 0 for p in topic.partitions.values()):
-                return name
+            request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
+            (topic,) = call(broker, request, 12).topics
+            if len(topic.partitions) == partitions and all(p.leader_id >= 0 for p in topic.partitions):
+                break
             assert time.monotonic() < deadline, f"{name} has no leaders: {topic}"
-            time.sleep(0.05)
+            pause()
 
 
 def batch(

@@ -28,7 +28,7 @@ def item(partition: int, number: int) -> tuple[bytes | None, bytes | None, Heade
     size = mixed % (LARGEST if kind == 0 else 9000 if kind < 100 else 300)
     start = mixed % LARGEST
     value = None if kind == 999 else _SOURCE[start : start + size]
-    key = None if kind % 3 == 0 else _SOURCE[start : start + kind % 40]
+    key = None if kind % 3 == 0 and value is not None else _SOURCE[start : start + kind % 40]
     headers: Headers = [("n", b"%d" % number)]
     if kind % 10 == 0:
         headers += [("empty", b""), ("bytes", _EVERY_BYTE), ("n", b"again")]
