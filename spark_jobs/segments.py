@@ -117,7 +117,9 @@ class SegmentsReader(DataSourceReader):
             )
         ]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        if partition is None:  # Spark's way to read nothing
+            return iter(())
         assert isinstance(partition, PiecePartition)
         check_packages()
         from spark_jobs.segment_files import read_piece

@@ -9,12 +9,19 @@ from typing import Any
 
 import pytest
 
+from broker.cli.errors import MissingPrerequisiteError
+from broker.dev.java import find_java
+from tests.spark import connector
 from tests.support.cluster import Cluster, python_environment, running_cluster
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """``local[2]`` with our source registered."""
+    """``local[2]`` with our source registered, and Spark's own connector where it can be had."""
+    try:
+        find_java()
+    except MissingPrerequisiteError as error:
+        pytest.skip(f"Spark needs Java: {error}")
     from pyspark.sql import SparkSession
 
     from spark_jobs.source import register
@@ -28,6 +35,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.memory", "2g")
+        .config("spark.jars", ",".join(map(str, connector.available())))
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
         .getOrCreate()
@@ -38,12 +46,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     session.stop()
 
 
-@pytest.fixture(scope="session", params=["kafka"])
-def cluster(
-    request: pytest.FixtureRequest, zookeeper: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Cluster]:
-    """Three brokers: the source works with any compatible broker."""
-    kind = request.param
-    name = f"spark-{kind}"
-    with running_cluster([kind] * 3, tmp_path_factory.mktemp(name), f"{zookeeper}/{name}") as cluster:
+@pytest.fixture(scope="session")
+def cluster(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """One broker of ours for most tests."""
+    with running_cluster(["odradek"], tmp_path_factory.mktemp("spark"), f"{zookeeper}/spark") as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def apache(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three brokers of Apache Kafka: the source and the sink work with any compatible broker."""
+    with running_cluster(["kafka"] * 3, tmp_path_factory.mktemp("apache"), f"{zookeeper}/apache") as cluster:
         yield cluster

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.spark.topics import fill, make_topic, reader
+from tests.spark.topics import fill, in_order, make_topic, reader
 from tests.support.cluster import Cluster
 
 
@@ -38,6 +38,18 @@ def test_offsets_and_splits(spark: Any, cluster: Cluster) -> None:
     )
     counts = {r.partition: r["count"] for r in frame.groupBy("partition").count().collect()}
     assert counts == {0: 10, 1: 5, 2: 1}
+
+
+def test_an_empty_topic(spark: Any, cluster: Cluster) -> None:
+    assert reader(spark, cluster, make_topic(cluster)).collect() == []
+
+
+def test_a_topic_of_apache_kafka(spark: Any, apache: Cluster) -> None:
+    topic = make_topic(apache, replicas=3)
+    sent = fill(apache, topic, 300, **{"compression.type": "zstd"})
+    rows = in_order(reader(spark, apache, topic).collect())
+    expected = [(p, value) for partition in range(3) for p, _, value in sent if p == partition]
+    assert [(r.partition, bytes(r.value)) for r in rows] == expected
 
 
 def test_filters_narrow_the_ranges(spark: Any, cluster: Cluster) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from tests.spark.topics import fill, make_topic, reader
+from tests.spark.topics import fill, in_order, make_topic, reader
 from tests.support.cluster import Cluster
 
 
@@ -87,7 +87,7 @@ def test_a_stream_copies_a_topic(spark: Any, cluster: Cluster, tmp_path: Path) -
     columns = ["key", "value", "headers", "partition", "offset", "timestamp"]
     before = reader(spark, cluster, source, includeHeaders="true").select(columns).collect()
     after = reader(spark, cluster, target, includeHeaders="true").select(columns).collect()
-    assert sorted(before, key=lambda r: (r.partition, r.offset)) == sorted(after, key=lambda r: (r.partition, r.offset))
+    assert in_order(before) == in_order(after)
 
 
 def test_errors_name_the_cure(spark: Any, cluster: Cluster) -> None:

@@ -46,3 +46,8 @@ def reader(spark: Any, cluster: Cluster, topic: str, **options: str) -> Any:
         .options(**options)
         .load()
     )
+
+
+def in_order(rows: list[Any]) -> list[Any]:
+    """Rows by partition and offset."""
+    return sorted(rows, key=lambda r: (r.partition, r.offset))

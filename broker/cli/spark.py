@@ -1,0 +1,45 @@
+"""``odradek spark``: the Spark jobs, and the zip that executors need."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import click
+
+from spark_jobs.jobs import JOBS
+
+
+class JobGroup(click.Group):
+    """Lists all jobs but imports only the one that is run."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*JOBS, *super().list_commands(ctx)])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in JOBS:
+            return super().get_command(ctx, cmd_name)
+        found: click.Command = importlib.import_module(f"spark_jobs.jobs.{cmd_name.replace('-', '_')}").main
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = [
+            (name, JOBS.get(name) or self.commands[name].get_short_help_str(80)) for name in self.list_commands(ctx)
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+@click.group("spark", cls=JobGroup)
+def command() -> None:
+    """Run the Spark jobs, or package them."""
+
+
+@command.command("package")
+@click.argument("target", default="odradek-spark.zip", type=click.Path(dir_okay=False, path_type=Path))
+def package(target: Path) -> None:
+    """Build the zip for spark-submit --py-files."""
+    from spark_jobs.package import build_zip
+
+    count = build_zip(target)
+    click.echo(f"{target}: {count} files. Use it as: spark-submit --py-files {target} job.py")

@@ -1,0 +1,11 @@
+"""Jobs, each a module with a ``main``: for ``odradek spark JOB`` and for spark-submit."""
+
+JOBS = {
+    "archive": "Topics to Parquet by topic, date and hour, exactly once; goes on where it stopped.",
+    "reassignment-plan": "A balanced, rack-aware plan for odradek reassign, moving as few bytes as possible.",
+    "restore": "Archived Parquet back to topics, with keys, headers and timestamps.",
+    "segment-audit": "Check all data directories of a cluster, and replicas against each other.",
+    "topic-report": "Records, sizes, keys, skew and late data of topics as one HTML page.",
+    "windowed-counts": "Count records by event-time window and key into an output topic.",
+}
+"""Name on the command line to one line of help; the module is the name with underscores."""

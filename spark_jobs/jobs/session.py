@@ -1,0 +1,154 @@
+"""What all jobs share: the Spark session, options, progress and files on whatever file system Spark knows."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def spark_options(function: F) -> F:
+    """``--master`` and ``--conf`` of a job; with spark-submit the session is there already and they are not needed."""
+    function = click.option(
+        "--conf", "confs", multiple=True, metavar="KEY=VALUE", help="Spark configuration; repeatable."
+    )(function)
+    return click.option("--master", help="Spark master; local[*] when nothing else says one.")(function)
+
+
+def kafka_options(function: F) -> F:
+    """``--bootstrap-server`` and ``--option`` for the source or sink."""
+    function = click.option(
+        "--option", "options", multiple=True, metavar="KEY=VALUE", help="Option of the odradek format; repeatable."
+    )(function)
+    return click.option(
+        "--bootstrap-server",
+        "-b",
+        default="127.0.0.1:9092",
+        show_default=True,
+        envvar="ODRADEK_BOOTSTRAP_SERVER",
+        help="Brokers to start from, host:port separated by commas.",
+    )(function)
+
+
+def pairs(items: tuple[str, ...], option: str) -> dict[str, str]:
+    """KEY=VALUE items as a mapping. Raises click.UsageError."""
+    found = {}
+    for item in items:
+        key, equals, value = item.partition("=")
+        if not key or not equals:
+            raise click.UsageError(f"{option} {item!r} is not KEY=VALUE")
+        found[key] = value
+    return found
+
+
+def open_session(name: str, master: str | None, confs: tuple[str, ...]) -> Any:
+    """A Spark session in UTC with our formats registered; an existing one is used as it is.
+
+    Raises click.ClickException where Spark or Java is missing.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise click.ClickException("PySpark is not installed: pip install 'odradek[spark]'") from None
+    from spark_jobs.source import register
+
+    active = SparkSession.getActiveSession()
+    builder = SparkSession.builder.appName(f"odradek {name}")
+    if active is None:
+        for key, value in {"spark.ui.showConsoleProgress": "true", **pairs(confs, "--conf")}.items():
+            builder = builder.config(key, value)
+        if master is not None:
+            builder = builder.master(master)
+    try:
+        spark = builder.getOrCreate()
+    except Exception as error:
+        raise click.ClickException(f"Spark does not start: {error}") from None
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    register(spark)
+    return spark
+
+
+def say(text: str) -> None:
+    """Progress goes to standard error, so that results can be piped."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def show_result(result: Mapping[str, Any], as_json: bool) -> None:
+    """The result as one JSON object, or as lines for a person."""
+    if as_json:
+        click.echo(json.dumps(result))
+        return
+    for key, value in result.items():
+        if isinstance(value, list):
+            click.echo(f"{key}:")
+            for row in value:
+                click.echo(
+                    "  " + ("  ".join(f"{k}={v}" for k, v in row.items()) if isinstance(row, dict) else str(row))
+                )
+        else:
+            click.echo(f"{key}: {value}")
+
+
+class Files:
+    """Files below a base path, through Hadoop's file systems: local, HDFS, object stores."""
+
+    def __init__(self, spark: Any, base: str) -> None:
+        self._jvm = spark._jvm
+        self._base = self._jvm.org.apache.hadoop.fs.Path(base)
+        self._fs = self._base.getFileSystem(spark._jsc.hadoopConfiguration())
+        self._root = self._fs.makeQualified(self._base).toUri().getPath()
+
+    def path(self, name: str) -> Any:
+        """A path below the base."""
+        return self._jvm.org.apache.hadoop.fs.Path(self._base, name) if name else self._base
+
+    def exists(self, name: str) -> bool:
+        """Whether a file or folder is there."""
+        return bool(self._fs.exists(self.path(name)))
+
+    def list(self, name: str, suffix: str = "") -> list[tuple[str, int]]:
+        """All files below a folder, with names relative to the base and sizes; sorted. Empty when it is not there."""
+        if not self.exists(name):
+            return []
+        found = []
+        files = self._fs.listFiles(self.path(name), True)
+        while files.hasNext():
+            each = files.next()
+            path = str(each.getPath().toUri().getPath())
+            if path.endswith(suffix):
+                found.append((path[len(self._root) :].lstrip("/"), int(each.getLen())))
+        return sorted(found)
+
+    def move(self, source: str, target: str) -> None:
+        """Rename; the target's folder is made. Raises OSError when the file system refuses."""
+        self._fs.mkdirs(self.path(target).getParent())
+        if not self._fs.rename(self.path(source), self.path(target)):
+            raise OSError(f"{source} could not be renamed to {target}")
+
+    def delete(self, name: str) -> None:
+        """Delete a file or a folder with all in it, if there."""
+        self._fs.delete(self.path(name), True)
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file as a whole: under another name first, then renamed."""
+        partial = f"{name}.partial"
+        out = self._fs.create(self.path(partial), True)
+        try:
+            out.write(bytearray(text.encode()))
+            out.hsync()
+        finally:
+            out.close()
+        self.move(partial, name)
+
+    def read(self, name: str) -> str:
+        """The text of a small file."""
+        stream = self._fs.open(self.path(name))
+        try:
+            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
