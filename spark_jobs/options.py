@@ -161,7 +161,10 @@ def _refuse_consumer_settings(given: Mapping[str, str]) -> None:
 
 
 def required_bootstrap(given: Mapping[str, str]) -> str:
-    """The bootstrap servers of lower-cased options. Raises OptionError."""
+    """The bootstrap servers of lower-cased options. Raises OptionError, for a protocol other than PLAINTEXT too."""
+    protocol = given.get("kafka.security.protocol", "PLAINTEXT")
+    if protocol.upper() != "PLAINTEXT":
+        raise OptionError(f"kafka.security.protocol {protocol} is not supported yet: use a PLAINTEXT listener")
     servers = given.get("kafka.bootstrap.servers", "").strip()
     if not servers:
         raise OptionError("option kafka.bootstrap.servers is missing: give host:port[,host:port...]")

@@ -117,10 +117,9 @@ class SegmentsReader(DataSourceReader):
             )
         ]
 
-    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        if partition is None:  # Spark's way to read nothing
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if not isinstance(partition, PiecePartition):  # Spark makes one of its own where there is nothing to read
             return iter(())
-        assert isinstance(partition, PiecePartition)
         check_packages()
         from spark_jobs.segment_files import read_piece
 

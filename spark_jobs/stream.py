@@ -172,10 +172,9 @@ class OdradekStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         parts = split(ranges, self._options.min_partitions, self._options.max_records_per_partition)
         return [RangePartition(part) for part in parts]
 
-    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        if partition is None:  # Spark's way to read nothing
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if not isinstance(partition, RangePartition):  # Spark makes one of its own where there is nothing to read
             return iter(())
-        assert isinstance(partition, RangePartition)
         return read_range(self._options, partition.range)
 
     def stop(self) -> None:

@@ -25,6 +25,7 @@ def test_directories_give_what_the_broker_gives(spark: Any, cluster: Cluster) ->
     broker = reader(spark, cluster, topic, includeHeaders="true")
     assert frame.schema == broker.schema
     assert in_order(frame.select(COLUMNS).collect()) == in_order(broker.select(COLUMNS).collect())
+    assert frame.where("offset < 0").collect() == []
     narrow = frame.where("partition = 1 and offset >= 40 and offset < 50")
     assert sorted(r.offset for r in narrow.collect()) == list(range(40, 50))
     assert narrow.rdd.getNumPartitions() < frame.rdd.getNumPartitions()

@@ -83,6 +83,7 @@ def test_a_pattern_matches_whole_names() -> None:
         ({"kafka.value.deserializer": "x"}, "DataFrame"),
         ({"kafka.enable.auto.commit": "true"}, "checkpoint"),
         ({"kafka.interceptor.classes": "x"}, "transform"),
+        ({"kafka.security.protocol": "SASL_SSL"}, "PLAINTEXT listener"),
     ],
 )
 def test_refusals_of_batch_reads_name_the_cure(options: dict[str, str], cure: str) -> None:
