@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import Producer
 
 from tests.spark import connector
-from tests.spark.topics import fill, in_order, make_topic, reader
+from tests.spark.topics import in_order, make_topic, reader
 from tests.support.cluster import Cluster
 
 
@@ -23,9 +23,16 @@ def slowly(batches: Iterator[Any]) -> Iterator[Any]:
 
 def test_a_leader_killed_during_a_batch(spark: Any, apache: Cluster) -> None:
     topic = make_topic(apache, 1, replicas=3)
-    fill(apache, topic, 20_000, 1, **{"batch.num.messages": 50, "acks": "all"})
-    frame = reader(spark, apache, topic, **{"kafka.max.partition.fetch.bytes": "2000"}).select("offset")
-    slow = frame.mapInArrow(slowly, frame.schema)
+    count = 15_000
+    producer = Producer({"bootstrap.servers": apache.bootstrap, "batch.num.messages": 50})
+    for _ in range(count):
+        producer.produce(topic, b"x" * 4000, partition=0)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "50")
+    frame = reader(spark, apache, topic, **{"kafka.max.partition.fetch.bytes": "2000"})
+    # What Spark buffers between two workers is much smaller than the topic, so the read waits for the slow step.
+    slow = frame.mapInArrow(slowly, frame.schema).select("offset")
     found: list[Any] = []
     reading = threading.Thread(target=lambda: found.extend(slow.collect()))
     with apache.client() as client:
@@ -37,10 +44,38 @@ def test_a_leader_killed_during_a_batch(spark: Any, apache: Cluster) -> None:
     broker.kill()
     try:
         reading.join(120)
-        assert sorted(row.offset for row in found) == list(range(20_000))
+        assert sorted(row.offset for row in found) == list(range(count))
     finally:
+        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
         broker.start()
         apache.wait_ready()
+
+
+def test_a_leader_killed_during_a_write(spark: Any, apache: Cluster) -> None:
+    topic = make_topic(apache, 1, replicas=3)
+    frame = spark.range(0, 2000, 1, 1).selectExpr("cast(id as string) as value")
+    slow = frame.mapInArrow(slowly, frame.schema)
+    writer = slow.write.format("odradek").mode("append").option("kafka.bootstrap.servers", apache.bootstrap)
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10")
+    writing = threading.Thread(target=writer.option("topic", topic).option("kafka.batch.size", "1000").save)
+    try:
+        with apache.client() as client:
+            leader = client.topic(topic).partitions[0].leader
+        writing.start()
+        time.sleep(3)
+        assert writing.is_alive()
+        broker = next(b for b in apache.brokers if b.broker_id == leader)
+        broker.kill()
+        try:
+            writing.join(120)
+            assert not writing.is_alive()
+        finally:
+            broker.start()
+            apache.wait_ready()
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+    values = [int(row.value) for row in in_order(reader(spark, apache, topic).collect())]
+    assert values == list(range(2000))
 
 
 def test_aborted_transactions_are_left_out(spark: Any, apache: Cluster) -> None:
@@ -51,6 +86,7 @@ def test_aborted_transactions_are_left_out(spark: Any, apache: Cluster) -> None:
         producer.begin_transaction()
         for n in range(10):
             producer.produce(topic, f"{number} {n}", partition=0)
+        assert producer.flush(30) == 0
         if number % 2:
             producer.abort_transaction(30)
         else:

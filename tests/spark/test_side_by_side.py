@@ -58,7 +58,8 @@ def test_reads(spark: Any, cluster: Cluster, filled: str) -> None:
         assert ours.schema == theirs.schema, options
         rows = in_order(theirs.collect())
         assert in_order(ours.collect()) == rows, options
-        assert ours.rdd.getNumPartitions() == max(1, theirs.rdd.getNumPartitions()), options
+        if rows:
+            assert ours.rdd.getNumPartitions() == theirs.rdd.getNumPartitions(), options
         assert rows or "1800000000000" in options.get("startingTimestamp", "")
 
 
