@@ -9,9 +9,10 @@ from typing import Any
 
 from confluent_kafka import Producer
 
+from broker.dev.waiting import wait_until
 from tests.spark import connector
 from tests.spark.topics import in_order, make_topic, reader
-from tests.support.cluster import Cluster
+from tests.support.cluster import CLOCK, Cluster
 
 
 def slowly(batches: Iterator[Any]) -> Iterator[Any]:
@@ -56,24 +57,25 @@ def test_a_leader_killed_during_a_write(spark: Any, apache: Cluster) -> None:
     frame = spark.range(0, 2000, 1, 1).selectExpr("cast(id as string) as value")
     slow = frame.mapInArrow(slowly, frame.schema)
     writer = slow.write.format("odradek").mode("append").option("kafka.bootstrap.servers", apache.bootstrap)
-    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10")
-    writing = threading.Thread(target=writer.option("topic", topic).option("kafka.batch.size", "1000").save)
-    try:
-        with apache.client() as client:
-            leader = client.topic(topic).partitions[0].leader
-        writing.start()
-        time.sleep(3)
-        assert writing.is_alive()
-        broker = next(b for b in apache.brokers if b.broker_id == leader)
+    with apache.client() as client:
+        leader = client.topic(topic).partitions[0].leader
+    broker = next(b for b in apache.brokers if b.broker_id == leader)
+
+    def kill_once_written() -> None:
+        log = next(iter((broker.data / f"{topic}-0").glob("*.log")))
+        wait_until(lambda: log.stat().st_size > 0, CLOCK, 60_000, 5)
         broker.kill()
-        try:
-            writing.join(120)
-            assert not writing.is_alive()
-        finally:
-            broker.start()
-            apache.wait_ready()
+
+    killing = threading.Thread(target=kill_once_written)
+    killing.start()
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10")
+    try:
+        writer.option("topic", topic).option("kafka.batch.size", "1000").save()
     finally:
         spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+        killing.join(90)
+        broker.start()
+        apache.wait_ready()
     values = [int(row.value) for row in in_order(reader(spark, apache, topic).collect())]
     assert values == list(range(2000))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,8 +14,13 @@ from tests.support.cluster import Cluster
 
 
 @pytest.fixture(autouse=True)
-def _with_connector() -> None:
+def _with_connector(spark: Any) -> Iterator[None]:
+    """The connector as in streams (V2); its batch default (V1) ignores maxRecordsPerPartition."""
     connector.require()
+    before = spark.conf.get("spark.sql.sources.useV1SourceList")
+    spark.conf.set("spark.sql.sources.useV1SourceList", "")
+    yield
+    spark.conf.set("spark.sql.sources.useV1SourceList", before)
 
 
 def both(spark: Any, cluster: Cluster, topic: str, **options: str) -> tuple[Any, Any]:
