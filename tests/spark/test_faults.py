@@ -62,8 +62,8 @@ def test_a_leader_killed_during_a_write(spark: Any, apache: Cluster) -> None:
     broker = next(b for b in apache.brokers if b.broker_id == leader)
 
     def kill_once_written() -> None:
-        log = next(iter((broker.data / f"{topic}-0").glob("*.log")))
-        wait_until(lambda: log.stat().st_size > 0, CLOCK, 60_000, 5)
+        directory = broker.data / f"{topic}-0"
+        wait_until(lambda: any(log.stat().st_size for log in directory.glob("*.log")), CLOCK, 60_000, 5)
         broker.kill()
 
     killing = threading.Thread(target=kill_once_written)
