@@ -36,7 +36,7 @@ OnError = Callable[[ErrorCode], None]
 class ProducerIds(Protocol):
     """Source of fresh producer ids."""
 
-    def generate(self) -> int:
+    def next_id(self) -> int:
         """The next id; raises ApiError(COORDINATOR_LOAD_IN_PROGRESS) while no block is there."""
 
 
@@ -167,7 +167,7 @@ class TransactionCoordinator:
         respond: Callable[[InitResult], None],
     ) -> None:
         if transactional_id is None:
-            respond(InitResult(ErrorCode.NONE, self._producer_ids.generate(), 0))
+            respond(InitResult(ErrorCode.NONE, self._producer_ids.next_id(), 0))
             return
         if transactional_id == "":
             raise ApiError(ErrorCode.INVALID_REQUEST)
@@ -176,7 +176,7 @@ class TransactionCoordinator:
         epoch, known = self.store.lookup(transactional_id)
         if known is None:
             fresh = TransactionMetadata(
-                transactional_id, self._producer_ids.generate(), timeout_ms, last_update_timestamp=self._clock.wall_ms()
+                transactional_id, self._producer_ids.next_id(), timeout_ms, last_update_timestamp=self._clock.wall_ms()
             )
             epoch, known = self.store.get_or_add(fresh)
         metadata = known
@@ -226,7 +226,7 @@ class TransactionCoordinator:
         exhausted = is_epoch_exhausted(metadata.producer_epoch)
         if exhausted and (expected_epoch is None or expected_epoch == metadata.producer_epoch):
             return metadata.prepare_producer_id_rotation(
-                self._producer_ids.generate(), timeout_ms, now, record_last_epoch=expected is not None
+                self._producer_ids.next_id(), timeout_ms, now, record_last_epoch=expected is not None
             )
         if exhausted:
             raise ApiError(ErrorCode.PRODUCER_FENCED)

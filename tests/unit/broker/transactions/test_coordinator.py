@@ -93,7 +93,7 @@ class Cluster:
         self.leaders = Leaders()
         self.marker_errors: dict[TopicPartition, list[ErrorCode | OSError]] = {}
         self.sent: list[tuple[int, TopicPartition, bool]] = []
-        self.next_id = 1000
+        self.last_id = 1000
         self.restart()
 
     def restart(self, epoch: int = 0) -> None:
@@ -104,9 +104,9 @@ class Cluster:
         self.coordinator.on_election(0, epoch)
         self.advance(1)
 
-    def generate(self) -> int:
-        self.next_id += 1
-        return self.next_id
+    def next_id(self) -> int:
+        self.last_id += 1
+        return self.last_id
 
     def transport(self, broker_id: int, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
         markers = []

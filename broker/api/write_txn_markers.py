@@ -1,0 +1,126 @@
+"""WriteTxnMarkers (key 27, versions 0 and 1): a transaction coordinator ends transactions on partitions led here.
+
+Every marker becomes one control batch a partition, appended with acks=all. Markers in `__consumer_offsets` also decide
+the offsets that were committed in the transaction. Needs ALTER or CLUSTER_ACTION on the cluster: an operator ends a
+hanging transaction with the same request.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+
+from broker.api.authorization import CLUSTER_NAME, Operation, ResourceType
+from broker.api.registry import Call, api
+from broker.replication.results import PartitionAppendResult
+from log.record import ControlType, EndTxnMarker, build_end_txn_marker
+from log.topic_partition import TopicPartition
+from log.validation import AppendOrigin
+from network.protocol.api import ApiKey
+from network.protocol.errors import ApiError, ErrorCode
+from network.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+OFFSETS_TOPIC = "__consumer_offsets"
+ALL_REPLICAS = -1
+
+Errors = dict[TopicPartition, ErrorCode]
+Finish = Callable[[Errors], None]
+
+
+def error_form(call: Call[WriteTxnMarkersRequest], code: ErrorCode, message: str | None) -> WriteTxnMarkersResponse:
+    """The same code for every partition of every marker."""
+    return WriteTxnMarkersResponse(
+        markers=[_result(marker, dict.fromkeys(_partitions(marker), code)) for marker in call.request.markers]
+    )
+
+
+@api(ApiKey.WRITE_TXN_MARKERS, versions=(0, 1), error_form=error_form)
+def handle(call: Call[WriteTxnMarkersRequest]) -> WriteTxnMarkersResponse | None:
+    """Append the markers; answered when all are replicated or have failed."""
+    broker, markers = call.broker, call.request.markers
+    allowed = broker.authorizer.authorize
+    if not any(
+        allowed(call.connection, operation, ResourceType.CLUSTER, CLUSTER_NAME)
+        for operation in (Operation.ALTER, Operation.CLUSTER_ACTION)
+    ):
+        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if not markers:
+        return WriteTxnMarkersResponse()
+    results: list[WritableTxnMarkerResult | None] = [None] * len(markers)
+    left = [len(markers)]
+    lock = threading.Lock()
+
+    def finish(index: int, errors: Errors) -> None:
+        results[index] = _result(markers[index], errors)
+        with lock:
+            left[0] -= 1
+            complete = left[0] == 0
+        if complete:
+            call.respond(WriteTxnMarkersResponse(markers=[result for result in results if result is not None]))
+
+    for index, marker in enumerate(markers):
+        _append(call, marker, lambda errors, index=index: finish(index, errors))  # type: ignore[misc]
+    return None
+
+
+def _append(call: Call[WriteTxnMarkersRequest], marker: WritableTxnMarker, finish: Finish) -> None:
+    broker = call.broker
+    kind = ControlType.COMMIT if marker.transaction_result else ControlType.ABORT
+    content = EndTxnMarker(kind, marker.coordinator_epoch)
+    now = broker.clock.wall_ms()
+    errors: Errors = {}
+    entries: dict[TopicPartition, bytearray] = {}
+    for tp in _partitions(marker):
+        if broker.replica_manager.get_log(tp) is None:
+            errors[tp] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        else:
+            entries[tp] = build_end_txn_marker(marker.producer_id, marker.producer_epoch, content, now)
+    if not entries:
+        finish(errors)
+        return
+
+    def appended(appends: Mapping[TopicPartition, PartitionAppendResult]) -> None:
+        for tp, result in appends.items():
+            errors[tp] = result.error
+        decided = [tp.partition for tp in entries if tp.topic == OFFSETS_TOPIC and errors[tp] is ErrorCode.NONE]
+        if decided and broker.group_coordinator is not None:
+            broker.group_coordinator.on_transaction_completed(marker.producer_id, decided, marker.transaction_result)
+        finish(errors)
+
+    broker.replica_manager.append_records(
+        broker.config.request_timeout_ms,
+        ALL_REPLICAS,
+        entries,
+        AppendOrigin.COORDINATOR,
+        appended,
+        internal_topics_allowed=True,
+    )
+
+
+def _partitions(marker: WritableTxnMarker) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, index) for topic in marker.topics for index in topic.partition_indexes]
+
+
+def _result(marker: WritableTxnMarker, errors: Errors) -> WritableTxnMarkerResult:
+    return WritableTxnMarkerResult(
+        producer_id=marker.producer_id,
+        topics=[
+            WritableTxnMarkerTopicResult(
+                name=topic.name,
+                partitions=[
+                    WritableTxnMarkerPartitionResult(
+                        partition_index=index, error_code=errors[TopicPartition(topic.name, index)]
+                    )
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in marker.topics
+        ],
+    )

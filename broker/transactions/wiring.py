@@ -1,0 +1,209 @@
+"""The transaction coordinator's ties to the broker: its log, the metadata, and connections to other brokers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from broker.context import BrokerContext
+from broker.transactions.coordinator import TransactionConfig, TransactionCoordinator
+from broker.transactions.markers import MarkerManager
+from broker.transactions.store import TransactionStore, partition_for
+from broker.transactions.verification import TransactionVerifier, UnsupportedByPeerError
+from log.old_formats import iter_entries
+from log.record import BatchBuilder, Record, iter_records
+from log.topic_partition import TopicPartition
+from log.validation import AppendOrigin
+from network.client import Connection, ConnectionFailed
+from network.protocol.errors import ErrorCode
+from network.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from network.protocol.messages.api_versions import ApiVersionsRequest
+from network.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
+from timer.scheduler import Scheduler
+
+STATE_TOPIC = "__transaction_state"
+LOAD_BYTES = 5_242_880
+ALL_REPLICAS = -1
+VERIFY_VERSION = 4
+MARKERS_VERSION = 1
+
+
+class ReplicatedStateLog:
+    """`__transaction_state` through the replica manager."""
+
+    def __init__(self, broker: BrokerContext) -> None:
+        self._broker = broker
+
+    def append(
+        self,
+        partition: int,
+        entries: list[tuple[bytes, bytes | None]],
+        timeout_ms: int,
+        on_done: Callable[[ErrorCode], None],
+    ) -> None:
+        builder = BatchBuilder(base_offset=0)
+        now = self._broker.clock.wall_ms()
+        for key, value in entries:
+            builder.append(now, key, value)
+        tp = TopicPartition(STATE_TOPIC, partition)
+        self._broker.replica_manager.append_records(
+            timeout_ms,
+            ALL_REPLICAS,
+            {tp: builder.build()},
+            AppendOrigin.COORDINATOR,
+            lambda results: on_done(results[tp].error),
+            internal_topics_allowed=True,
+        )
+
+    def read_all(self, partition: int) -> Iterator[Record]:
+        log = self._broker.replica_manager.get_log(TopicPartition(STATE_TOPIC, partition))
+        if log is None:
+            return
+        position, end = log.log_start_offset, log.log_end_offset
+        while position < end:
+            found = log.read(position, LOAD_BYTES, min_one_message=True)
+            try:
+                data = found.records.read()
+            finally:
+                found.records.release()
+            following = position
+            for batch in iter_entries(data):
+                if not batch.is_control:
+                    for record in iter_records(batch):
+                        if record.offset >= position:
+                            yield record
+                following = batch.last_offset + 1
+            if following == position:
+                return
+            position = following
+
+    def max_batch_bytes(self, partition: int) -> int:
+        log = self._broker.replica_manager.get_log(TopicPartition(STATE_TOPIC, partition))
+        return 1_048_588 if log is None else int(log.config.max_message_bytes)
+
+
+class PeerConnections:
+    """One connection a broker for one sender; closed when a call fails, made again at the next.
+
+    Each broker is called by one thread only (see ``workers``).
+    """
+
+    def __init__(self, broker: BrokerContext, client_id: str) -> None:
+        self._broker = broker
+        self._client_id = client_id
+        self._lock = threading.Lock()
+        self._open: dict[int, Connection] = {}
+
+    def call(self, broker_id: int, message: Any, version: int) -> Any:
+        """Send and wait; raises OSError when there is no answer."""
+        try:
+            return self.get(broker_id).call(message, version, self._broker.config.request_timeout_ms)
+        except OSError:
+            self.drop(broker_id)
+            raise
+
+    def get(self, broker_id: int) -> Connection:
+        """The connection to a broker; raises ConnectionFailed."""
+        with self._lock:
+            known = self._open.get(broker_id)
+        if known is not None and not known.closed:
+            return known
+        config = self._broker.config
+        node = self._broker.metadata_cache.broker_node(broker_id, config.inter_broker_listener_name)
+        if node is None:
+            raise ConnectionFailed(f"broker {broker_id} has no endpoint on {config.inter_broker_listener_name}")
+        made = Connection(node.host, node.port, self._client_id, self._broker.clock)
+        with self._lock:
+            self._open[broker_id] = made
+        return made
+
+    def drop(self, broker_id: int) -> None:
+        """Close the connection to a broker."""
+        with self._lock:
+            known = self._open.pop(broker_id, None)
+        if known is not None:
+            known.close()
+
+    def close(self) -> None:
+        """Close all; calls under way fail."""
+        with self._lock:
+            connections = list(self._open.values())
+            self._open.clear()
+        for connection in connections:
+            connection.close()
+
+
+class MetadataLeaders:
+    """Leaders as the metadata cache knows them."""
+
+    def __init__(self, broker: BrokerContext) -> None:
+        self._broker = broker
+
+    def knows_partition(self, partition: TopicPartition) -> bool:
+        return self._broker.metadata_cache.contains(partition.topic, partition.partition)
+
+    def live_leader(self, partition: TopicPartition) -> int | None:
+        state = self._broker.metadata_cache.partition_state(partition.topic, partition.partition)
+        if state is None or not self._broker.metadata_cache.is_alive(state.leader):
+            return None
+        return state.leader
+
+
+class Transactions:
+    """Everything of this broker that has to do with transactions; started and stopped as one."""
+
+    def __init__(self, broker: BrokerContext, scheduler: Scheduler) -> None:
+        config = broker.config
+        self._connections = PeerConnections(broker, f"broker-{broker.broker_id}-txn-marker-sender")
+        self._questions = PeerConnections(broker, f"AddPartitionsManager-{broker.broker_id}")
+        self._versions: dict[int, tuple[Connection, bool]] = {}
+        existing = broker.metadata_cache.partition_count(STATE_TOPIC)
+        self._partitions = existing or config.transaction_state_log_num_partitions
+        store = TransactionStore(ReplicatedStateLog(broker), self._partitions, broker.clock, config.request_timeout_ms)
+        self._leaders = MetadataLeaders(broker)
+        markers = MarkerManager(store, self._leaders, self._send_markers, scheduler)
+        self.coordinator = TransactionCoordinator(
+            store,
+            markers,
+            broker.producer_ids,
+            scheduler,
+            broker.clock,
+            TransactionConfig(
+                max_timeout_ms=config.transaction_max_timeout_ms,
+                id_expiration_ms=config.transactional_id_expiration_ms,
+                abort_timed_out_interval_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+                remove_expired_interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
+            ),
+        )
+        self.verifier = TransactionVerifier(self._coordinator_of, self._ask)
+
+    def startup(self) -> None:
+        """Begin the periodic work."""
+        self.coordinator.startup()
+
+    def shutdown(self) -> None:
+        """Stop threads and close connections."""
+        self._connections.close()
+        self._questions.close()
+        self.verifier.shutdown()
+        self.coordinator.shutdown()
+
+    def _send_markers(self, broker_id: int, request: WriteTxnMarkersRequest) -> Any:
+        return self._connections.call(broker_id, request, MARKERS_VERSION)
+
+    def _coordinator_of(self, transactional_id: str) -> int | None:
+        partition = TopicPartition(STATE_TOPIC, partition_for(transactional_id, self._partitions))
+        return self._leaders.live_leader(partition)
+
+    def _ask(self, broker_id: int, request: AddPartitionsToTxnRequest) -> Any:
+        connection = self._questions.get(broker_id)
+        known = self._versions.get(broker_id)
+        if known is None or known[0] is not connection:
+            response = self._questions.call(broker_id, ApiVersionsRequest(), 0)
+            newest = {entry.api_key: entry.max_version for entry in response.api_keys}
+            known = connection, newest.get(request.API_KEY, -1) >= VERIFY_VERSION
+            self._versions[broker_id] = known
+        if not known[1]:
+            raise UnsupportedByPeerError(broker_id)
+        return self._questions.call(broker_id, request, VERIFY_VERSION)
