@@ -52,6 +52,7 @@ from broker.server_settings import (
     socket_server_config,
 )
 from broker.topic_admin import TopicAdmin, validator
+from broker.transactions.wiring import Transactions
 from controller import broker_connection
 from controller.channel_manager import ChannelManager
 from controller.controller import Controller
@@ -312,6 +313,7 @@ class BrokerServer:
     def _start_coordinators(self) -> None:
         """Coordinators set themselves on the context and register what is to be stopped."""
         self._on_stop("group coordinator", make_group_coordinator(self.context).shutdown)
+        self._on_stop("transaction coordinator", Transactions(self.context, self.scheduler).shutdown)
 
     def _start_config_listener(self) -> None:
         reconfiguration = Reconfiguration(self)

@@ -8,6 +8,8 @@ CLUSTER_ACTION and their topics are not authorised again. Version 2 names PRODUC
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from functools import partial
 
 from broker.api.authorization import CLUSTER_NAME, Operation, ResourceType
 from broker.api.registry import Call, api
@@ -75,9 +77,13 @@ def handle(call: Call[AddPartitionsToTxnRequest]) -> AddPartitionsToTxnResponse 
                 name,
                 producer,
                 frozenset(wanted),
-                lambda error, name=name, wanted=wanted: finish(name, dict.fromkeys(wanted, error)),
+                partial(_added, finish, name, wanted),
             )
     return None
+
+
+def _added(finish: Callable[[str, Errors], None], name: str, wanted: list[TopicPartition], error: ErrorCode) -> None:
+    finish(name, dict.fromkeys(wanted, error))
 
 
 def _handle_client(call: Call[AddPartitionsToTxnRequest]) -> AddPartitionsToTxnResponse | None:

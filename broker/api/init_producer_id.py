@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from broker.api.authorization import CLUSTER_NAME, Operation, ResourceType
 from broker.api.registry import Call, api
+from broker.transactions.coordinator import ExpectedProducer, InitResult
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 
 @api(ApiKey.INIT_PRODUCER_ID, versions=(0, 5))
-def handle(call: Call[InitProducerIdRequest]) -> InitProducerIdResponse | None:
+def handle(call: Call[InitProducerIdRequest]) -> None:
     request, broker = call.request, call.broker
     authorizer, connection = broker.authorizer, call.connection
     if (request.producer_id == -1) != (request.producer_epoch == -1):
@@ -24,14 +25,23 @@ def handle(call: Call[InitProducerIdRequest]) -> InitProducerIdResponse | None:
             connection, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id
         ):
             raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        if broker.txn_coordinator is None:
-            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        broker.txn_coordinator.init_producer_id(call)
-        return None
-    if not (
+    elif not (
         authorizer.authorize(connection, Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME)
         or authorizer.authorize_any(connection, Operation.WRITE, ResourceType.TOPIC)
     ):
         raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    producer_id = broker.producer_ids.next_id()
-    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+    expected = None
+    if request.producer_id != -1:
+        expected = ExpectedProducer(request.producer_id, request.producer_epoch)
+
+    def respond(result: InitResult) -> None:
+        error = result.error
+        if call.version < 4 and error is ErrorCode.PRODUCER_FENCED:
+            error = ErrorCode.INVALID_PRODUCER_EPOCH
+        call.respond(
+            InitProducerIdResponse(
+                error_code=error, producer_id=result.producer_id, producer_epoch=result.producer_epoch
+            )
+        )
+
+    broker.txn_coordinator.init_producer_id(request.transactional_id, request.transaction_timeout_ms, expected, respond)

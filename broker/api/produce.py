@@ -13,6 +13,7 @@ from typing import Any
 from broker.api.authorization import Operation, ResourceType
 from broker.api.registry import Call, api
 from broker.replication.results import PartitionAppendResult
+from broker.transactions.guarded_append import Guards, verify_then_append
 from log.topic_partition import TopicPartition
 from log.validation import AppendOrigin
 from network.protocol.api import ApiKey
@@ -100,7 +101,7 @@ def handle(call: Call[ProduceRequest]) -> None:
             results = {**failed, **results}
         _respond(call, request, results)
 
-    def append(to_append: dict[TopicPartition, Any]) -> None:
+    def append(to_append: dict[TopicPartition, Any], guards: Guards | None = None) -> None:
         broker.replica_manager.append_records(
             request.timeout_ms,
             request.acks,
@@ -109,12 +110,24 @@ def handle(call: Call[ProduceRequest]) -> None:
             respond,
             call.header.client_id == _ADMIN_CLIENT,
             version,
+            guards,
         )
 
     if not entries:
         respond({})
-    elif transactional and broker.transaction_verifier is not None:
-        broker.transaction_verifier.verify_then_append(call, entries, transactional, failed, append, respond)
+    elif transactional:
+        assert request.transactional_id is not None
+        verify_then_append(
+            broker.transaction_verifier,
+            broker.replica_manager.get_log,
+            request.transactional_id,
+            version,
+            entries,
+            transactional,
+            append,
+            failed.update,
+            broker.action_queue.run,
+        )
     else:
         append(entries)
 

@@ -95,7 +95,7 @@ def _append(call: Call[WriteTxnMarkersRequest], marker: WritableTxnMarker, finis
         finish(errors)
 
     broker.replica_manager.append_records(
-        broker.config.request_timeout_ms,
+        broker.config.get_int("request.timeout.ms"),
         ALL_REPLICAS,
         entries,
         AppendOrigin.COORDINATOR,

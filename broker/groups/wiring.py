@@ -11,8 +11,8 @@ from broker.groups.coordinator import GroupCoordinator
 from broker.groups.loader import Batch
 from broker.groups.operations import DelayedHeartbeat
 from broker.groups.store import GroupStore
+from broker.internal_topic import read_batches
 from log.batch import RecordBatch
-from log.old_formats import iter_entries
 from log.topic_partition import TopicPartition
 from log.validation import AppendOrigin
 from network.protocol.errors import ErrorCode
@@ -85,20 +85,7 @@ class ReplicatedOffsetsLog:
         log = self._broker.replica_manager.get_log(tp)
         if log is None:
             raise LookupError(f"{tp} has no local log")
-        position, end = log.log_start_offset, log.log_end_offset
-        while position < end:
-            found = log.read(position, buffer_bytes, min_one_message=True)
-            try:
-                data = found.records.read()
-            finally:
-                found.records.release()
-            following = position
-            for batch in iter_entries(data):
-                yield batch
-                following = batch.last_offset + 1
-            if following <= position:
-                raise EOFError(f"{tp} ends at {position}, before its log end offset {end}")
-            position = following
+        yield from read_batches(log, buffer_bytes)
 
     def is_local(self, partition: int) -> bool:
         return self._broker.replica_manager.get_log(TopicPartition(OFFSETS_TOPIC, partition)) is not None

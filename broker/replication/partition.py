@@ -25,6 +25,7 @@ from log.append_info import LogAppendInfo
 from log.errors import UnexpectedAppendOffsetError
 from log.offsets import LogOffsetMetadata
 from log.partition_log import PartitionLog
+from log.producer_entry import VerificationGuard
 from log.topic_partition import TopicPartition
 from log.validation import AppendOrigin
 from network.protocol.errors import ApiError, ErrorCode
@@ -301,7 +302,12 @@ class Partition:
     # ------------------------------------------------------------------ appends
 
     def append_as_leader(
-        self, records: Any, origin: AppendOrigin, required_acks: int, request_version: int = -1
+        self,
+        records: Any,
+        origin: AppendOrigin,
+        required_acks: int,
+        request_version: int = -1,
+        guard: VerificationGuard | None = None,
     ) -> tuple[LogAppendInfo, bool]:
         """Append records of a client. Returns what the log says and whether the high watermark moved.
 
@@ -318,7 +324,7 @@ class Partition:
                     f"The size of the current ISR {list(self.isr_state.isr)} is insufficient to satisfy the min.isr "
                     f"requirement of {self.effective_min_isr} for partition {self.topic_partition}",
                 )
-            info = log.append_as_leader(records, self.leader_epoch, origin)
+            info = log.append_as_leader(records, self.leader_epoch, origin, verification_guard=guard)
             return info, self.maybe_advance_high_watermark()
 
     def append_as_follower(self, records: Any, *, is_future: bool = False) -> LogAppendInfo | None:

@@ -39,6 +39,7 @@ from log.fetch_data import FetchIsolation
 from log.manager import LogManager
 from log.offsets import TimestampAndOffset
 from log.partition_log import PartitionLog
+from log.producer_entry import VerificationGuard
 from log.topic_partition import TopicPartition
 from log.validation import AppendOrigin
 from network.protocol.errors import ApiError, ErrorCode
@@ -246,8 +247,11 @@ class ReplicaManager:
         callback: ProduceCallback,
         internal_topics_allowed: bool = False,
         request_version: int = -1,
+        guards: Mapping[TopicPartition, VerificationGuard] | None = None,
     ) -> None:
         """Append to local leaders; `callback` gets one result a partition, at once or when acks=all is satisfied.
+
+        `guards` prove that transactional batches were verified with their coordinator (KIP-890).
 
         Purgatory checks that the append calls for are put on the action queue: the caller may hold locks.
         """
@@ -262,7 +266,8 @@ class ReplicaManager:
                     ErrorCode.INVALID_TOPIC_EXCEPTION, error_message=f"Cannot append to internal topic {tp.topic}"
                 )
                 continue
-            result = results[tp] = self._append_one(tp, records, origin, required_acks, request_version)
+            guard = None if guards is None else guards.get(tp)
+            result = results[tp] = self._append_one(tp, records, origin, required_acks, request_version, guard)
             if required_acks == ALL_REPLICAS and result.error is ErrorCode.NONE and not waiting:
                 waiting = not self._is_replicated(tp, result)
         if waiting:
@@ -272,7 +277,13 @@ class ReplicaManager:
             callback(results)
 
     def _append_one(
-        self, tp: TopicPartition, records: Any, origin: AppendOrigin, required_acks: int, request_version: int
+        self,
+        tp: TopicPartition,
+        records: Any,
+        origin: AppendOrigin,
+        required_acks: int,
+        request_version: int,
+        guard: VerificationGuard | None,
     ) -> PartitionAppendResult:
         topic_meters = self.metrics.topic(tp.topic)
         all_meters = self.metrics.all_topics
@@ -280,7 +291,7 @@ class ReplicaManager:
         all_meters.total_produce.mark()
         try:
             partition = self.get_partition_or_raise(tp)
-            info, moved = partition.append_as_leader(records, origin, required_acks, request_version)
+            info, moved = partition.append_as_leader(records, origin, required_acks, request_version, guard)
         except Exception as error:
             return self._append_failure(tp, error)
         self._action_queue.add(partial(self._after_append, tp, moved))

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from broker.context import BrokerContext
+from broker.internal_topic import read_batches
 from broker.transactions.coordinator import TransactionConfig, TransactionCoordinator
 from broker.transactions.markers import MarkerManager
 from broker.transactions.store import TransactionStore, partition_for
 from broker.transactions.verification import TransactionVerifier, UnsupportedByPeerError
-from log.old_formats import iter_entries
 from log.record import BatchBuilder, Record, iter_records
 from log.topic_partition import TopicPartition
 from log.validation import AppendOrigin
@@ -23,7 +23,6 @@ from network.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from timer.scheduler import Scheduler
 
 STATE_TOPIC = "__transaction_state"
-LOAD_BYTES = 5_242_880
 ALL_REPLICAS = -1
 VERIFY_VERSION = 4
 MARKERS_VERSION = 1
@@ -55,28 +54,16 @@ class ReplicatedStateLog:
             lambda results: on_done(results[tp].error),
             internal_topics_allowed=True,
         )
+        # Most appends come from threads that no dispatcher cleans up behind.
+        self._broker.action_queue.run()
 
     def read_all(self, partition: int) -> Iterator[Record]:
         log = self._broker.replica_manager.get_log(TopicPartition(STATE_TOPIC, partition))
         if log is None:
             return
-        position, end = log.log_start_offset, log.log_end_offset
-        while position < end:
-            found = log.read(position, LOAD_BYTES, min_one_message=True)
-            try:
-                data = found.records.read()
-            finally:
-                found.records.release()
-            following = position
-            for batch in iter_entries(data):
-                if not batch.is_control:
-                    for record in iter_records(batch):
-                        if record.offset >= position:
-                            yield record
-                following = batch.last_offset + 1
-            if following == position:
-                return
-            position = following
+        for batch in read_batches(log, self._broker.config.get_int("transaction.state.log.load.buffer.size")):
+            if not batch.is_control:
+                yield from iter_records(batch)
 
     def max_batch_bytes(self, partition: int) -> int:
         log = self._broker.replica_manager.get_log(TopicPartition(STATE_TOPIC, partition))
@@ -98,7 +85,7 @@ class PeerConnections:
     def call(self, broker_id: int, message: Any, version: int) -> Any:
         """Send and wait; raises OSError when there is no answer."""
         try:
-            return self.get(broker_id).call(message, version, self._broker.config.request_timeout_ms)
+            return self.get(broker_id).call(message, version, self._broker.config.get_int("request.timeout.ms"))
         except OSError:
             self.drop(broker_id)
             raise
@@ -151,16 +138,20 @@ class MetadataLeaders:
 
 
 class Transactions:
-    """Everything of this broker that has to do with transactions; started and stopped as one."""
+    """Everything of this broker that has to do with transactions: made, hooked in and started; stopped as one."""
 
     def __init__(self, broker: BrokerContext, scheduler: Scheduler) -> None:
         config = broker.config
         self._connections = PeerConnections(broker, f"broker-{broker.broker_id}-txn-marker-sender")
         self._questions = PeerConnections(broker, f"AddPartitionsManager-{broker.broker_id}")
         self._versions: dict[int, tuple[Connection, bool]] = {}
-        existing = broker.metadata_cache.partition_count(STATE_TOPIC)
-        self._partitions = existing or config.transaction_state_log_num_partitions
-        store = TransactionStore(ReplicatedStateLog(broker), self._partitions, broker.clock, config.request_timeout_ms)
+        known = broker.zk.topic(STATE_TOPIC)
+        self._partitions = (
+            len(known.assignment) if known is not None else config.get_int("transaction.state.log.num.partitions")
+        )
+        store = TransactionStore(
+            ReplicatedStateLog(broker), self._partitions, broker.clock, config.get_int("request.timeout.ms")
+        )
         self._leaders = MetadataLeaders(broker)
         markers = MarkerManager(store, self._leaders, self._send_markers, scheduler)
         self.coordinator = TransactionCoordinator(
@@ -170,16 +161,19 @@ class Transactions:
             scheduler,
             broker.clock,
             TransactionConfig(
-                max_timeout_ms=config.transaction_max_timeout_ms,
-                id_expiration_ms=config.transactional_id_expiration_ms,
-                abort_timed_out_interval_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
-                remove_expired_interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
+                max_timeout_ms=config.get_int("transaction.max.timeout.ms"),
+                id_expiration_ms=config.get_int("transactional.id.expiration.ms"),
+                abort_timed_out_interval_ms=config.get_int(
+                    "transaction.abort.timed.out.transaction.cleanup.interval.ms"
+                ),
+                remove_expired_interval_ms=config.get_int("transaction.remove.expired.transaction.cleanup.interval.ms"),
             ),
         )
         self.verifier = TransactionVerifier(self._coordinator_of, self._ask)
 
-    def startup(self) -> None:
-        """Begin the periodic work."""
+        broker.txn_coordinator = self.coordinator
+        broker.transaction_verifier = self.verifier
+        broker.coordinator_hooks[STATE_TOPIC] = self.coordinator
         self.coordinator.startup()
 
     def shutdown(self) -> None:
