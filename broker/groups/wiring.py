@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from broker.context import BrokerContext
@@ -13,6 +13,7 @@ from broker.groups.operations import DelayedHeartbeat
 from broker.groups.store import GroupStore
 from broker.internal_topic import read_batches
 from log.batch import RecordBatch
+from log.producer_entry import VerificationGuard
 from log.topic_partition import TopicPartition
 from log.validation import AppendOrigin
 from network.protocol.errors import ErrorCode
@@ -40,7 +41,7 @@ class ReplicatedOffsetsLog:
     ) -> None:
         tp = TopicPartition(OFFSETS_TOPIC, partition)
 
-        def append() -> None:
+        def append(guards: Mapping[TopicPartition, VerificationGuard] | None = None) -> None:
             self._broker.replica_manager.append_records(
                 timeout_ms,
                 required_acks,
@@ -48,6 +49,7 @@ class ReplicatedOffsetsLog:
                 AppendOrigin.COORDINATOR,
                 lambda results: on_done(results[tp].error, results[tp].base_offset),
                 internal_topics_allowed=True,
+                guards=guards,
             )
 
         if transactional_id is None:
@@ -60,25 +62,33 @@ class ReplicatedOffsetsLog:
         tp: TopicPartition,
         batch: RecordBatch,
         transactional_id: str,
-        append: Callable[[], None],
+        append: Callable[[Mapping[TopicPartition, VerificationGuard] | None], None],
         on_done: Callable[[ErrorCode, int], None],
     ) -> None:
         """Ask the transaction's coordinator, unless the partition is known to be in the transaction (KIP-890)."""
-        verifier: Any = self._broker.transaction_verifier
         log = self._broker.replica_manager.get_log(tp)
-        if verifier is None or log is None or log.has_ongoing_transaction(batch.producer_id, batch.producer_epoch):
-            append()
+        guard = None
+        if log is not None:
+            guard = log.maybe_start_transaction_verification(
+                batch.producer_id, batch.base_sequence, batch.producer_epoch
+            )
+        if guard is None:
+            append(None)
             return
+        guards = {tp: guard}
 
         def verified(errors: dict[TopicPartition, ErrorCode]) -> None:
             error = errors.get(tp, ErrorCode.NONE)
             if error is ErrorCode.NONE:
-                append()
-                self._broker.action_queue.run()
+                append(guards)
             else:
                 on_done(error, -1)
+            # No handler follows on this thread to run what the append has put off.
+            self._broker.action_queue.run()
 
-        verifier.verify(transactional_id, batch.producer_id, batch.producer_epoch, [tp], verified)
+        self._broker.transaction_verifier.verify(
+            transactional_id, batch.producer_id, batch.producer_epoch, [tp], verified
+        )
 
     def read(self, partition: int, buffer_bytes: int) -> Iterator[Batch]:
         tp = TopicPartition(OFFSETS_TOPIC, partition)
