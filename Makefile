@@ -1,19 +1,27 @@
-# make run    a three-broker cluster, used once by a real client, and stopped again
-# make up     the same cluster in the foreground until Ctrl-C
-# make test   everything that CI runs (states its minutes below)
-# make check  lint, types and unit tests (under 3 minutes)
+# make run           a three-broker cluster, used once by a real client, and stopped again
+# make up            the same cluster in the foreground until Ctrl-C
+# make test          everything that CI runs, about half an hour on two cores; by suite:
+#   make check       lint, types and unit tests, 4 minutes
+#   make contract    what both Odradek and Apache Kafka must do, real clients included, 8 minutes
+#   make clients     client libraries and their consumer groups, 3 minutes
+#   make cluster     several brokers, mixed with Apache Kafka's too, 3 minutes
+#   make faults      brokers killed and disks full, 3 minutes
+#   make reference   files that change hands with Apache Kafka, 2 minutes
+#   make spark       the Spark source and sink, 5 minutes
+#   make cluster-test  the compose cluster in containers, 8 minutes
+# make cluster-up    the cluster in containers; cluster-logs, cluster-down
+# make clean         removes what was built, the environment too
 
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-# make cluster-up, cluster-test, cluster-down, cluster-logs   the same in containers
 
 .PHONY: wheelhouse cluster-up cluster-down cluster-logs cluster-test help run up test check lint types unit contract clients cluster faults spark docker reference clean
 
 help:
-	@sed -n 's/^# //p' Makefile
+	@sed -n '/^#/!q; s/^# //p' Makefile
 
 $(VENV)/bin/python:
 	@command -v $(PYTHON) >/dev/null || { echo "odradek: $(PYTHON) is not installed; install Python 3.11 or newer, or say make PYTHON=..."; exit 1; }
@@ -46,8 +54,11 @@ lint: $(VENV)/.test
 types: $(VENV)/.test
 	$(BIN)/mypy
 
-unit: $(VENV)/.test  # 2 minutes
+unit: $(VENV)/.test
 	$(PYTEST) tests/unit
+
+$(SUITES): $(VENV)/.test
+	$(PYTEST) tests/$@
 
 test: $(VENV)/.test lint types
 	$(PYTEST) tests
@@ -71,7 +82,7 @@ cluster-down:
 cluster-logs:
 	$(CLUSTER) logs --follow --tail 100
 
-cluster-test: $(VENV)/.test  # 8 minutes
+cluster-test: $(VENV)/.test
 	$(PYTEST) tests/docker
 
 clean:

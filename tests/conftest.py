@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,11 @@ from broker.dev.zookeeper import ZooKeeperServer
 from tests.support.cluster import CLOCK, Cluster, running_cluster
 
 _chroots = itertools.count()
+
+
+def pytest_configure() -> None:
+    """SIGTERM ends the run as Ctrl-C does, so that fixtures stop the processes that they started."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

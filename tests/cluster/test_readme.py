@@ -1,0 +1,50 @@
+"""The README's tour does what it says."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.cluster import ROOT, Cluster, python_environment
+
+
+def test_the_tour(make_cluster: Callable[..., Cluster]) -> None:
+    pytest.importorskip("confluent_kafka")
+    cluster = make_cluster(["odradek"] * 3)
+    readme = (ROOT / "README.md").read_text()
+    (program,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    environment = {**os.environ, **python_environment(), "ODRADEK_BOOTSTRAP_SERVER": cluster.bootstrap}
+    shown = subprocess.run(
+        [sys.executable, "-c", program.replace("127.0.0.1:9092", cluster.bootstrap)],
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=True,
+        cwd=ROOT,
+        env=environment,
+    )
+    assert sorted(line.split(" ", 2)[2] for line in shown.stdout.splitlines()) == ["hello 0", "hello 1", "hello 2"]
+    shell = readme.partition("From the shell:\n")[2].partition("kcat,")[0]
+    odradek = f"{shlex.quote(sys.executable)} -m broker"
+    output = ""
+    for line in shell.split("\n"):
+        if not line.strip():
+            continue
+        # What is made shows on every broker a moment later.
+        command = re.sub(r"(^|\| )odradek ", lambda match: f"{match[1]}{odradek} ", line.strip())
+        done = subprocess.run(
+            command, shell=True, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT, env=environment
+        )
+        assert done.returncode == 0, (line, done.stderr)
+        output += done.stdout
+    assert "Created topic orders." in output
+    assert "alice\t3 apples" in output
+    assert "bob\ta pear" in output
+    assert "PartitionCount: 6" in output
+    assert "tour" in output
