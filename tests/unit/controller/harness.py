@@ -226,7 +226,7 @@ class Harness:
         for _ in range(3):
             # An answer from the server after the watch event of an earlier write: events come first on a session.
             self.zk.exists("/")
-            time.sleep(0.01)
+            time.sleep(0.004)
             while self.controller.step():
                 pass
 

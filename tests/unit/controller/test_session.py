@@ -306,7 +306,7 @@ def test_connect_timeout_is_an_error() -> None:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         session = KazooSession(
-            f"127.0.0.1:{silent.getsockname()[1]}", session_timeout_ms=2000, connection_timeout_ms=300
+            f"127.0.0.1:{silent.getsockname()[1]}", session_timeout_ms=600, connection_timeout_ms=300
         )
         with pytest.raises(ConnectTimeoutError):
             session.start()
