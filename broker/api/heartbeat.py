@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from broker.api.authorization import Operation
 from broker.api.registry import Call, api
-from broker.groups.requests import coordinator_of, require_group
+from broker.groups.requests import coordinator_of, require_group, require_static_members
 from network.protocol.api import ApiKey
 from network.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
@@ -15,6 +15,7 @@ from network.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespo
 @api(ApiKey.HEARTBEAT, versions=(0, 4))
 def handle(call: Call[HeartbeatRequest]) -> HeartbeatResponse:
     request = call.request
+    require_static_members(call, request.group_instance_id)
     require_group(call, Operation.READ, request.group_id)
     error = coordinator_of(call.broker).heartbeat(
         request.group_id, request.member_id, request.group_instance_id, request.generation_id

@@ -10,7 +10,7 @@ from broker.api.authorization import Operation
 from broker.api.registry import Call, api
 from broker.groups.coordinator import JoinRequest
 from broker.groups.member import JoinResult
-from broker.groups.requests import coordinator_of, java_address, require_group
+from broker.groups.requests import coordinator_of, java_address, require_group, require_static_members
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
@@ -23,6 +23,7 @@ def _error_form(call: Call[JoinGroupRequest], code: ErrorCode, message: str | No
 @api(ApiKey.JOIN_GROUP, versions=(0, 9), error_form=_error_form)
 def handle(call: Call[JoinGroupRequest]) -> None:
     request, version = call.request, call.version
+    require_static_members(call, request.group_instance_id)
     require_group(call, Operation.READ, request.group_id)
     coordinator_of(call.broker).join_group(
         JoinRequest(

@@ -11,7 +11,13 @@ from broker.api.authorization import Operation
 from broker.api.registry import Call, api
 from broker.groups.offset_service import Committer, Offsets, Results
 from broker.groups.offsets import OffsetAndMetadata
-from broker.groups.requests import coordinator_of, partition_error, require_group, topic_error
+from broker.groups.requests import (
+    coordinator_of,
+    partition_error,
+    require_group,
+    require_static_members,
+    topic_error,
+)
 from broker.groups.zookeeper_offsets import commit_to_zookeeper
 from log.topic_partition import TopicPartition
 from network.protocol.api import ApiKey
@@ -38,6 +44,7 @@ def _error_form(call: Call[OffsetCommitRequest], code: ErrorCode, message: str |
 def handle(call: Call[OffsetCommitRequest]) -> None:
     request = call.request
     require_group(call, Operation.READ, request.group_id)
+    require_static_members(call, request.group_instance_id)
     refused: Results = {}
     offsets: Offsets = {}
     now = call.broker.clock.wall_ms()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from broker.api.authorization import Operation
 from broker.api.registry import Call, api
 from broker.groups.member import SyncResult
-from broker.groups.requests import coordinator_of, require_group
+from broker.groups.requests import coordinator_of, require_group, require_static_members
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -17,6 +17,7 @@ from network.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResp
 @api(ApiKey.SYNC_GROUP, versions=(0, 5))
 def handle(call: Call[SyncGroupRequest]) -> None:
     request = call.request
+    require_static_members(call, request.group_instance_id)
     if call.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     require_group(call, Operation.READ, request.group_id)

@@ -45,4 +45,5 @@ class GroupConfig:
             commit_timeout_ms=config.get_int("offsets.commit.timeout.ms"),
             commit_required_acks=config.get_int("offsets.commit.required.acks"),
             compression_codec=config.get_int("offsets.topic.compression.codec"),
+            versions=ValueVersions.for_protocol(config.version.at_least),
         )

@@ -163,8 +163,7 @@ class GroupCoordinator:
         self._scheduler.schedule_once("remove-offsets-of-deleted-partitions", remove)
 
     def _expire_offsets(self) -> None:
-        removed = self.store.expire_offsets()
-        self._metrics.meter("kafka.server", "group-coordinator-metrics", "offset-expiration").mark(removed)
+        self.store.expire_offsets()
 
     def _on_loaded(self, group: Group) -> None:
         with group.lock:

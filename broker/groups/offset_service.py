@@ -172,7 +172,8 @@ class OffsetService:
                 refused = subscribed(partition.topic)
                 results[partition] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if refused else ErrorCode.NONE
             deleted = [partition for partition, result in results.items() if result is ErrorCode.NONE]
-            self._store.remove_offsets([group], lambda _: deleted)
+            removed = self._store.remove_offsets([group], lambda _: deleted)
+        self._store.meters.offset_deletions.mark(removed)
         return ErrorCode.NONE, results
 
     def _missing(self, group_id: str) -> ErrorCode:

@@ -159,6 +159,7 @@ class Rebalancer:
             member.assignment = assignment.get(member.member_id, b"")
         self._answer_syncs(group, ErrorCode.NONE)
         group.transition_to(GroupState.STABLE)
+        self._store.meters.completed_rebalances.mark()
 
     def fail_syncs(self, group: Group, error: ErrorCode) -> None:
         """Forget assignments and answer whoever waits for one with an error."""

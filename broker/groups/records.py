@@ -8,6 +8,7 @@ brokers have written. Keys of version 3 and above belong to the newer group prot
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from broker.groups.group import Group
@@ -36,10 +37,10 @@ class ValueVersions:
     group: int = 3
 
     @classmethod
-    def for_protocol(cls, version: tuple[int, int]) -> ValueVersions:
-        """`version` is the inter-broker protocol as (major, minor), 0.10.1 as (0, 10)."""
-        offset = 3 if version >= (2, 1) else 1
-        group = 3 if version >= (2, 3) else 2 if version >= (2, 1) else 1
+    def for_protocol(cls, at_least: Callable[[str], bool]) -> ValueVersions:
+        """`at_least` tells whether the inter-broker protocol is at least a named version."""
+        offset = 3 if at_least("2.1-IV1") else 2 if at_least("2.1-IV0") else 1
+        group = 3 if at_least("2.3-IV0") else 2 if at_least("2.1-IV0") else 1 if at_least("0.10.1-IV0") else 0
         return cls(offset, group)
 
 

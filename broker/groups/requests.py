@@ -35,6 +35,12 @@ def require_group(call: Call[Any], operation: Operation, group_id: str) -> None:
         raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
 
+def require_static_members(call: Call[Any], group_instance_id: str | None) -> None:
+    """Raises ApiError(UNSUPPORTED_VERSION) for an instance id while older brokers may coordinate (KIP-345)."""
+    if group_instance_id is not None and not call.broker.config.version.at_least("2.3-IV0"):
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+
+
 def topic_error(call: Call[Any], topic: str, operation: Operation = Operation.READ) -> ErrorCode:
     """TOPIC_AUTHORIZATION_FAILED or NONE."""
     if may(call, operation, ResourceType.TOPIC, topic):

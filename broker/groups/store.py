@@ -16,6 +16,7 @@ from broker.groups import loader, records
 from broker.groups.config import GroupConfig
 from broker.groups.expiry import expired_offsets
 from broker.groups.group import Group
+from broker.groups.meters import GroupMeters
 from broker.groups.offsets import CommittedOffset, OffsetAndMetadata
 from broker.groups.states import GroupState
 from broker.transactions.store import partition_for
@@ -86,11 +87,19 @@ class OffsetsLog(Protocol):
 class GroupStore:
     """Cache and log of the groups. Thread-safe: `_lock` guards the maps and may be taken under a group's lock."""
 
-    def __init__(self, log: OffsetsLog, partitions: int, clock: Clock, config: GroupConfig) -> None:
+    def __init__(
+        self,
+        log: OffsetsLog,
+        partitions: int,
+        clock: Clock,
+        config: GroupConfig,
+        meters: GroupMeters | None = None,
+    ) -> None:
         self._log = log
         self.partitions = partitions
         self._clock = clock
         self._config = config
+        self.meters = meters or GroupMeters()
         self._lock = threading.Lock()
         self._owned: dict[int, dict[str, Group]] = {}
         self._loading: set[int] = set()
@@ -167,6 +176,8 @@ class GroupStore:
                     self._open.setdefault(producer_id, set()).add(group.group_id)
         for group in loaded.groups.values():
             on_loaded(group)
+        spent_ms = self._clock.monotonic_ms() - started
+        self.meters.partition_load_time.update(spent_ms)
         logger.log(
             logging.INFO if loaded.records else logging.DEBUG,
             "loaded %d groups from %d records of __consumer_offsets-%d at epoch %d in %d ms",
@@ -174,7 +185,7 @@ class GroupStore:
             loaded.records,
             partition,
             epoch,
-            self._clock.monotonic_ms() - started,
+            spent_ms,
         )
 
     def unload(self, partition: int, epoch: int | None, on_unloaded: Callable[[Group], None]) -> None:
@@ -248,6 +259,8 @@ class GroupStore:
             answer = COMMIT_ERRORS.get(error, error)
             if error is not ErrorCode.NONE:
                 logger.debug("offsets of group %s were not stored: %s", group_id, error.name)
+            else:
+                self.meters.offset_commits.mark(len(accepted))
             results.update(dict.fromkeys(accepted, answer))
             on_done(results)
 
@@ -333,6 +346,7 @@ class GroupStore:
         now, retention = self._clock.wall_ms(), self._config.offsets_retention_ms
         removed = self.remove_offsets(self.all_groups(), lambda group: expired_offsets(group, now, retention))
         if removed:
+            self.meters.offset_expirations.mark(removed)
             logger.info("removed %d expired offsets", removed)
         return removed
 

@@ -9,6 +9,7 @@ from broker.context import BrokerContext
 from broker.groups.config import GroupConfig
 from broker.groups.coordinator import GroupCoordinator
 from broker.groups.loader import Batch
+from broker.groups.meters import GroupMeters
 from broker.groups.operations import DelayedHeartbeat
 from broker.groups.store import GroupStore
 from broker.internal_topic import read_batches
@@ -114,7 +115,7 @@ def make_group_coordinator(broker: BrokerContext) -> GroupCoordinator:
     rebalances: Purgatory[DelayedOperation] = purgatory("Rebalance")
     heartbeats: Purgatory[DelayedHeartbeat] = purgatory("Heartbeat")
     coordinator = GroupCoordinator(
-        GroupStore(ReplicatedOffsetsLog(broker), partitions, broker.clock, config),
+        GroupStore(ReplicatedOffsetsLog(broker), partitions, broker.clock, config, GroupMeters(broker.metrics)),
         config,
         rebalances,
         heartbeats,

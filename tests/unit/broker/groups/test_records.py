@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.config.versions import MetadataVersion
 from broker.groups import loader, records
 from broker.groups.offset_service import Committer
 from broker.groups.offsets import OffsetAndMetadata
@@ -59,12 +60,13 @@ def test_an_expiry_needs_version_1() -> None:
 
 
 @pytest.mark.parametrize(
-    ("protocol", "offset", "group"), [((3, 9), 3, 3), ((2, 3), 3, 3), ((2, 2), 3, 2), ((2, 0), 1, 1)]
+    ("protocol", "offset", "group"),
+    [("3.9", 3, 3), ("2.3", 3, 3), ("2.2", 3, 2), ("2.1-IV0", 2, 2), ("2.0", 1, 1), ("0.10.0", 1, 0)],
 )
-def test_older_inter_broker_protocols_write_what_old_brokers_read(
-    protocol: tuple[int, int], offset: int, group: int
-) -> None:
-    assert records.ValueVersions.for_protocol(protocol) == records.ValueVersions(offset, group)
+def test_older_inter_broker_protocols_write_what_old_brokers_read(protocol: str, offset: int, group: int) -> None:
+    assert records.ValueVersions.for_protocol(MetadataVersion(protocol).at_least) == records.ValueVersions(
+        offset, group
+    )
 
 
 @pytest.mark.parametrize("value", [b"", b"\x00", b"\x00\x09" + bytes(30), b"\x00\x03\x00", b"\xff\xff" + bytes(30)])
