@@ -155,10 +155,12 @@ class GroupStore:
         partition is owned with nothing of it loaded, as Kafka does.
         """
         with self._lock:
-            if epoch < self._epochs.get(partition, -1) or partition in self._owned or partition in self._loading:
-                logger.info("load of __consumer_offsets-%d at epoch %d is not needed", partition, epoch)
+            if epoch < self._epochs.get(partition, -1):
+                logger.info("load of __consumer_offsets-%d at the older epoch %d is ignored", partition, epoch)
                 return
             self._epochs[partition] = epoch
+            if partition in self._owned or partition in self._loading:
+                return
             self._loading.add(partition)
         started = self._clock.monotonic_ms()
         loaded = loader.LoadedGroups()
