@@ -154,9 +154,6 @@ class TopicAdmin:
                 if replication_factor == _DEFAULT
                 else replication_factor,
             )
-        if any(len(replicas) > 1 for replicas in assignment.values()):
-            # No broker may say that data has replicas which it has not.
-            raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, "Replication is not available yet.")
         if validate_only:
             self._zk_admin.validate_new_topic(name, assignment, overrides)
             return None, assignment

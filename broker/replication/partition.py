@@ -23,6 +23,7 @@ from broker.replication.isr import (
 from broker.replication.remote_replica import RemoteReplica
 from log.append_info import LogAppendInfo
 from log.errors import UnexpectedAppendOffsetError
+from log.manager import LogManager
 from log.offsets import LogOffsetMetadata
 from log.partition_log import PartitionLog
 from log.producer_entry import VerificationGuard
@@ -83,6 +84,7 @@ class PartitionEnvironment(Protocol):
     lag_time_max_ms: int
     alter_partition: AlterPartitionSender
     delayed: DelayedOperations
+    log_manager: LogManager
     isr_meters: IsrMeters
 
     def is_alive(self, broker_id: int) -> bool: ...
@@ -343,20 +345,16 @@ class Partition:
                 if not (empty and error.first_offset < log.log_end_offset <= error.last_offset):
                     raise
                 logger.info("%s: restarting the empty log at offset %d", self.topic_partition, error.first_offset)
-                log.truncate_fully_and_start_at(error.first_offset)
+                self.truncate_fully_and_start_at(error.first_offset, is_future=is_future)
                 return log.append_as_follower(records)
 
     def truncate_to(self, offset: int, *, is_future: bool = False) -> None:
         with self.lock:
-            log = self.future_log if is_future else self.log
-            if log is not None:
-                log.truncate_to(offset)
+            self._environment.log_manager.truncate_to({self.topic_partition: offset}, is_future=is_future)
 
     def truncate_fully_and_start_at(self, offset: int, *, is_future: bool = False) -> None:
         with self.lock:
-            log = self.future_log if is_future else self.log
-            if log is not None:
-                log.truncate_fully_and_start_at(offset)
+            self._environment.log_manager.truncate_fully_and_start_at(self.topic_partition, offset, is_future=is_future)
 
     def has_enough_replicas(self, required_offset: int) -> tuple[bool, ErrorCode]:
         """Whether an acks=all append up to `required_offset` may be answered, and with what."""

@@ -12,7 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from broker.action_queue import ActionQueue
 from broker.config.kafka_config import INTERNAL_TOPICS, KafkaConfig
@@ -23,6 +23,7 @@ from broker.replication.delayed import DelayedOperations
 from broker.replication.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsCallback
 from broker.replication.delayed_fetch import DelayedFetch, FetchCallback
 from broker.replication.delayed_produce import DelayedProduce, ProduceCallback
+from broker.replication.fetch_state import PartitionFetchState
 from broker.replication.high_watermarks import HighWatermarkCheckpoints
 from broker.replication.metrics import ReplicaMetrics
 from broker.replication.partition import AlterPartitionSender, IsrMeters, Partition
@@ -47,6 +48,9 @@ from network.protocol.uuids import ZERO_UUID
 from timer.clock import Clock
 from timer.metrics import Metrics
 from timer.scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from broker.replication.fetcher_manager import FetcherManager
 
 logger = logging.getLogger(__name__)
 
@@ -93,9 +97,10 @@ class ReplicaManager:
         self.state_change_lock = threading.RLock()
         self.controller_epoch = 0
         self.partitions: dict[TopicPartition, Partition | OfflineSlot] = {}
-        self.fetchers: Any = None
+        self.fetchers: FetcherManager | None = None
         self.selector: Any = None
         self.leader_quota: Any = None
+        self.follower_quota: Any = None
         self.is_shutting_down = False
         self._scheduler = scheduler
         self._action_queue = action_queue
@@ -235,6 +240,21 @@ class ReplicaManager:
         if partition is None or params.replica_id in partition.isr_state.isr:
             return False
         return bool(quota.is_throttled(tp) and quota.is_exceeded())
+
+    def throttles_own_fetch(self, tp: TopicPartition, state: PartitionFetchState) -> bool:
+        """Whether this follower rests a partition because of the follower throttle."""
+        quota = self.follower_quota
+        if quota is None or state.is_replica_in_sync:
+            return False
+        return bool(quota.is_throttled(tp) and quota.is_exceeded())
+
+    def on_replicated_bytes(self, tp: TopicPartition, partition: Partition, size: int) -> None:
+        """Count what a follower received."""
+        if partition.is_reassigning and partition.is_adding_local_replica:
+            self.metrics.all_topics.reassignment_bytes_in.mark(size)
+        quota = self.follower_quota
+        if quota is not None and quota.is_throttled(tp):
+            quota.record(size)
 
     # ------------------------------------------------------------------ append
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from broker.dispatcher import error_of
 from broker.replication.fetch_state import InitialFetchState
@@ -30,6 +30,9 @@ from network.protocol.messages.stop_replica import (
     StopReplicaResponse,
 )
 from network.protocol.uuids import ZERO_UUID
+
+if TYPE_CHECKING:
+    from broker.replication.fetcher_manager import FetcherManager
 
 logger = logging.getLogger(__name__)
 
@@ -166,7 +169,7 @@ class RoleChanges:
             self._add_fetchers(manager.fetchers, fetch_again)
         return done
 
-    def _add_fetchers(self, fetchers: Any, partitions: Iterable[Partition]) -> None:
+    def _add_fetchers(self, fetchers: FetcherManager, partitions: Iterable[Partition]) -> None:
         manager = self._manager
         listener = manager.config.inter_broker_listener_name
         states: dict[TopicPartition, InitialFetchState] = {}

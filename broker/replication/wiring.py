@@ -10,6 +10,7 @@ from broker.config.kafka_config import KafkaConfig
 from broker.metadata_cache import MetadataCache
 from broker.replication.alter_partition import AlterPartitionManager
 from broker.replication.delayed import DelayedOperations
+from broker.replication.fetcher_manager import make_fetcher_manager
 from broker.replication.partition import AlterPartitionSender
 from broker.replication.replica_manager import ReplicaManager
 from broker.replication.zk_isr import ZkIsrManager
@@ -57,7 +58,7 @@ def make_replica_manager(
         zk_isr = ZkIsrManager(zk, scheduler, clock)
         zk_isr.start()
         alter_partition = zk_isr
-    return ReplicaManager(
+    manager = ReplicaManager(
         config,
         clock=clock,
         scheduler=scheduler,
@@ -68,3 +69,5 @@ def make_replica_manager(
         metrics=metrics,
         action_queue=action_queue,
     )
+    manager.fetchers = make_fetcher_manager(manager, broker_epoch, metrics)
+    return manager

@@ -1,0 +1,156 @@
+"""Client side of incremental fetch sessions (KIP-227): what a follower remembers of its session with a leader."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from log.topic_partition import TopicPartition
+from network.protocol.errors import ErrorCode
+from network.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+)
+from network.protocol.uuids import ZERO_UUID
+
+logger = logging.getLogger(__name__)
+
+INITIAL_EPOCH = 0
+_MAX_EPOCH = 2**31 - 1
+_FIRST_VERSION_WITH_TOPIC_IDS = 13
+_LAST_VERSION_WITH_NAMES = 12
+
+
+class Wanted(NamedTuple):
+    """What is asked of one partition; a difference to what the session has is sent."""
+
+    topic_id: bytes
+    fetch_offset: int
+    log_start_offset: int
+    max_bytes: int
+    current_leader_epoch: int
+    last_fetched_epoch: int
+
+
+class FetchSessionClient:
+    """Not thread-safe: one fetcher thread owns it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._session_id = 0
+        self._epoch = INITIAL_EPOCH
+        self._partitions: dict[TopicPartition, Wanted] = {}
+
+    @property
+    def partitions(self) -> Mapping[TopicPartition, Wanted]:
+        """Everything that is in the session, or in the full request."""
+        return self._partitions
+
+    def build(self, wanted: dict[TopicPartition, Wanted], version: int) -> tuple[FetchRequest, int]:
+        """The partitions and session fields of the next request, and the version to send it in.
+
+        Without a topic id for every partition the version falls to the last one that uses names.
+        """
+        full = self._epoch == INITIAL_EPOCH
+        replaced: dict[TopicPartition, bytes] = {}
+        if full:
+            to_send = wanted
+            forgotten: dict[TopicPartition, bytes] = {}
+        else:
+            to_send = {}
+            for tp, item in wanted.items():
+                known = self._partitions.get(tp)
+                if known != item:
+                    to_send[tp] = item
+                    if known is not None and known.topic_id not in (ZERO_UUID, item.topic_id):
+                        replaced[tp] = known.topic_id
+            forgotten = {tp: item.topic_id for tp, item in self._partitions.items() if tp not in wanted}
+        self._partitions = dict(wanted)
+        has_ids = all(item.topic_id != ZERO_UUID for item in wanted.values())
+        if not has_ids and version >= _FIRST_VERSION_WITH_TOPIC_IDS:
+            version = _LAST_VERSION_WITH_NAMES
+        forgotten.update(replaced)
+        request = FetchRequest(
+            session_id=self._session_id,
+            session_epoch=self._epoch,
+            topics=_topics(to_send),
+            forgotten_topics_data=_forgotten(forgotten),
+        )
+        return request, version
+
+    def names(self) -> dict[bytes, str]:
+        """Topic names by id, for the answer."""
+        return {item.topic_id: tp.topic for tp, item in self._partitions.items()}
+
+    def handle(self, response: FetchResponse, answers: Mapping[TopicPartition, PartitionData], unknown: bool) -> bool:
+        """Follow the session from an answer; `False` if its partitions must not be used.
+
+        `unknown` says that the answer names a topic id which is not in the session.
+        """
+        error = ErrorCode.of(response.error_code)
+        if error is not ErrorCode.NONE:
+            logger.info("%s: fetch session %d ended with %s", self._name, self._session_id, error.name)
+            self._restart(0 if error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND else self._session_id)
+            return False
+        if self._epoch == INITIAL_EPOCH:
+            if not answers and response.throttle_time_ms > 0:
+                self._restart(0)
+                return False
+            if unknown or set(answers) != set(self._partitions):
+                logger.warning("%s: the answer to a full fetch has other partitions than asked for", self._name)
+                self._restart(0)
+                return False
+            self._session_id = response.session_id
+            self._epoch = INITIAL_EPOCH if response.session_id == 0 else 1
+            return True
+        if unknown or not set(answers) <= set(self._partitions):
+            logger.warning("%s: the answer has partitions that are not in the session", self._name)
+            self._restart(self._session_id)
+            return False
+        if response.session_id == 0:
+            self._restart(0)
+        else:
+            self._epoch = 1 if self._epoch == _MAX_EPOCH else self._epoch + 1
+        return True
+
+    def on_failure(self) -> None:
+        """The request got no answer: close the session with the next one, and ask for a new one."""
+        self._restart(self._session_id)
+
+    def _restart(self, session_id: int) -> None:
+        self._session_id = session_id
+        self._epoch = INITIAL_EPOCH
+
+
+def _topics(partitions: Mapping[TopicPartition, Wanted]) -> list[FetchTopic]:
+    topics: dict[str, FetchTopic] = {}
+    for tp, item in partitions.items():
+        topic = topics.get(tp.topic)
+        if topic is None:
+            topic = topics[tp.topic] = FetchTopic(topic=tp.topic, topic_id=item.topic_id)
+        topic.partitions.append(
+            FetchPartition(
+                partition=tp.partition,
+                current_leader_epoch=item.current_leader_epoch,
+                fetch_offset=item.fetch_offset,
+                last_fetched_epoch=item.last_fetched_epoch,
+                log_start_offset=item.log_start_offset,
+                partition_max_bytes=item.max_bytes,
+            )
+        )
+    return list(topics.values())
+
+
+def _forgotten(partitions: Mapping[TopicPartition, bytes]) -> list[ForgottenTopic]:
+    topics: dict[tuple[str, bytes], ForgottenTopic] = {}
+    for tp, topic_id in partitions.items():
+        key = (tp.topic, topic_id)
+        if key not in topics:
+            topics[key] = ForgottenTopic(topic=tp.topic, topic_id=topic_id)
+        topics[key].partitions.append(tp.partition)
+    return list(topics.values())
