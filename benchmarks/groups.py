@@ -31,7 +31,8 @@ from broker.dev.cluster import DevCluster
 from broker.dev.processes import free_ports
 from broker.dev.zookeeper import ZooKeeperServer
 from broker.groups.config import GroupConfig
-from broker.groups.coordinator import GroupCoordinator, JoinRequest
+from broker.groups.coordinator import GroupCoordinator
+from broker.groups.joining import JoinRequest
 from broker.groups.loader import Batch
 from broker.groups.member import JoinResult, SyncResult
 from broker.groups.offset_service import Committer

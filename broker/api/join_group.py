@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from broker.api.authorization import Operation
 from broker.api.registry import Call, api
-from broker.groups.coordinator import JoinRequest
+from broker.groups.joining import JoinRequest
 from broker.groups.member import JoinResult
 from broker.groups.requests import coordinator_of, java_address, require_group, require_static_members
 from network.protocol.api import ApiKey

@@ -155,6 +155,16 @@ class Group:
             if not self._supported[name]:
                 del self._supported[name]
 
+    def member_error(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
+        """Whether the sender of a request is the member that it says it is."""
+        if group_instance_id is not None:
+            known = self.static_members.get(group_instance_id)
+            if known is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if known != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
     # --- what is known of the whole ---
 
     def is_leader(self, member_id: str) -> bool:

@@ -114,7 +114,7 @@ class OffsetService:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if committer.is_anonymous or (committer.generation_id < 0 and group.is_in(GroupState.EMPTY)):
             return ErrorCode.NONE
-        error = self._coordinator.member_error(group, committer.member_id, committer.group_instance_id)
+        error = group.member_error(committer.member_id, committer.group_instance_id)
         if error is not ErrorCode.NONE:
             return error
         return ErrorCode.NONE if committer.generation_id == group.generation_id else ErrorCode.ILLEGAL_GENERATION

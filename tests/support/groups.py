@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 from broker.groups.config import GroupConfig
-from broker.groups.coordinator import GroupCoordinator, JoinRequest, LeavingMember
+from broker.groups.coordinator import GroupCoordinator, LeavingMember
+from broker.groups.joining import JoinRequest
 from broker.groups.loader import Batch
 from broker.groups.member import JoinResult, SyncResult
 from broker.groups.offset_service import Committer, Results
