@@ -196,9 +196,8 @@ def fill(bootstrap: str, topic: str, rows: int, size: int, codec: str, batching:
     from confluent_kafka.cimpl import NewTopic
 
     config = {"max.message.bytes": "20000000", "retention.ms": "-1"}
-    for future in (
-        AdminClient({"bootstrap.servers": bootstrap}).create_topics([NewTopic(topic, 4, 1, config=config)]).values()
-    ):
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.create_topics([NewTopic(topic, 4, 1, config=config)]).values():
         future.result(30)
     settings = {"linger.ms": 200, "compression.type": codec, "queue.buffering.max.messages": 200_000}
     producer = Producer({"bootstrap.servers": bootstrap, **settings, **BATCHES[batching]})

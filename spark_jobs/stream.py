@@ -1,8 +1,10 @@
 """Streaming reads: where a micro-batch begins and ends.
 
 Spark asks a Python source for its initial offset again within a run and after a restart and does not store it, so a
-start that is not a constant would move and lose records. Therefore the initial offset is empty, and the first batch
-ends at the resolved start: it reads nothing, and from then on the start is in the checkpoint.
+start that is not a constant would move and lose records. Therefore the initial offset of such a start (``latest``, a
+timestamp) is empty, and the first batch ends at the resolved start: it reads nothing, and from then on the start is in
+the checkpoint. A start at ``earliest`` or at given offsets can only move over records that are gone, and needs no such
+batch.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from spark_jobs.cluster import ClusterMetadata, data_loss_reporter
-from spark_jobs.options import Partition, ReadOptions
+from spark_jobs.options import LATEST, ByOffset, Edge, Partition, ReadOptions
 from spark_jobs.planning import OffsetJson, Range, from_json, rate_limit, split, to_json
 from spark_jobs.resolve import TopicMetadata, earliest, latest, resolve
 from spark_jobs.source import RangePartition, read_range
@@ -67,6 +69,14 @@ class StreamPlanner:
             return to_json(end)
         new = [partition for partition in end if partition not in begin]
         return to_json(rate_limit(maximum, begin, end, earliest(self._metadata, new) if new else {}))
+
+    def initial_offset(self) -> OffsetJson:
+        """Where the query starts, if asking again can't lose a record; else nothing."""
+        starting = self._options.starting
+        constant = starting is Edge.EARLIEST or (
+            isinstance(starting, ByOffset) and LATEST not in starting.offsets.values()
+        )
+        return to_json(self._initial()) if constant else {}
 
     def _initial(self) -> dict[Partition, int]:
         partitions = self._metadata.partitions(self._options)
@@ -148,7 +158,7 @@ class OdradekStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._planner
 
     def initialOffset(self) -> dict[str, Any]:
-        return {}
+        return self.planner.initial_offset()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         if self._options.min_offsets_per_trigger is not None:

@@ -92,6 +92,7 @@ def test_a_crash_in_a_batch(
     assert archived(spark, tmp_path) == EVERYTHING
 
 
+@pytest.mark.timeout(600)  # starts Spark twice
 def test_a_killed_job_neither_loses_nor_repeats(spark: Any, cluster: Cluster, tmp_path: Path) -> None:
     topic = make_topic(cluster)
     fill(cluster, topic, 300)

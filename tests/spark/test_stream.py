@@ -72,8 +72,7 @@ def test_available_now_keeps_the_limit_and_reads_all_once(spark: Any, cluster: C
     sizes = [progress.numInputRows for progress in query.recentProgress]
     assert sum(sizes) == 300
     assert max(sizes) <= 120
-    assert logged_offsets(tmp_path, 0) == {topic: {"0": 0, "1": 0, "2": 0}}
-    assert logged_offsets(tmp_path, 1) == {topic: {"0": 40, "1": 40, "2": 40}}
+    assert logged_offsets(tmp_path, 0) == {topic: {"0": 40, "1": 40, "2": 40}}
     assert listener.by_query[str(query.id)].max_offsets_behind == 0
 
 
@@ -158,6 +157,7 @@ else:
 """
 
 
+@pytest.mark.timeout(600)  # starts Spark three times
 def test_a_kill_in_the_first_batches_loses_and_repeats_nothing(spark: Any, cluster: Cluster, tmp_path: Path) -> None:
     topic = make_topic(cluster, 2)
     stop = threading.Event()
@@ -175,7 +175,7 @@ def test_a_kill_in_the_first_batches_loses_and_repeats_nothing(spark: Any, clust
     writing.start()
     offsets = tmp_path / "checkpoint" / "offsets"
     try:
-        for batch in (0, 2):
+        for batch in (0, 1):
             with (tmp_path / f"spark-{batch}.log").open("wb") as out:
                 killed = subprocess.Popen(
                     [sys.executable, "-c", QUERY, cluster.bootstrap, topic, str(tmp_path), "forever"],
@@ -186,7 +186,7 @@ def test_a_kill_in_the_first_batches_loses_and_repeats_nothing(spark: Any, clust
                     start_new_session=True,
                 )
             try:
-                assert wait_until(lambda batch=batch: (offsets / str(batch)).exists(), CLOCK, 90_000)  # type: ignore[misc]
+                assert wait_until(lambda batch=batch: (offsets / str(batch)).exists(), CLOCK, 200_000)  # type: ignore[misc]
             finally:
                 kill_session(killed)
     finally:

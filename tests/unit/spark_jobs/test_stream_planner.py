@@ -43,6 +43,24 @@ def test_the_first_batch_is_empty_and_ends_at_the_start() -> None:
     assert stream.ranges(first, {"t": {"0": 25}}) == [Range("t", 0, 10, 25)]
 
 
+@pytest.mark.parametrize(
+    ("starting", "initial"),
+    [
+        ({}, {}),
+        ({"startingOffsets": "latest"}, {}),
+        ({"startingOffsets": '{"t":{"0":-1}}'}, {}),
+        ({"startingTimestamp": "5"}, {}),
+        ({"startingOffsets": "earliest"}, {"t": {"0": 3}}),
+        ({"startingOffsets": '{"t":{"0":-2}}'}, {"t": {"0": 3}}),
+        ({"startingOffsets": '{"t":{"0":7}}'}, {"t": {"0": 7}}),
+    ],
+)
+def test_only_a_start_that_can_not_lose_records_is_asked_for_again(
+    starting: dict[str, str], initial: dict[str, dict[str, int]]
+) -> None:
+    assert planner(MadeUpCluster({A: 3}, {A: 10}), **starting).initial_offset() == initial
+
+
 def test_nothing_new_is_no_batch() -> None:
     stream = planner(MadeUpCluster({}, {A: 10}))
     start = to_json({A: 10})
