@@ -51,6 +51,7 @@ from timer.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from broker.replication.fetcher_manager import FetcherManager
+    from broker.replication.replica_selector import ReplicaSelector
 
 logger = logging.getLogger(__name__)
 
@@ -98,7 +99,7 @@ class ReplicaManager:
         self.controller_epoch = 0
         self.partitions: dict[TopicPartition, Partition | OfflineSlot] = {}
         self.fetchers: FetcherManager | None = None
-        self.selector: Any = None
+        self.selector: ReplicaSelector | None = None
         self.leader_quota: Any = None
         self.follower_quota: Any = None
         self.is_shutting_down = False
@@ -412,7 +413,6 @@ class ReplicaManager:
             if data.topic_id != partition.topic_id and ZERO_UUID not in (data.topic_id, partition.topic_id):
                 raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)
             if self.selector is not None and params.client is not None:
-                preferred: LogReadResult | None
                 preferred = self.selector.preferred_replica(partition, params.client, data, self)
                 if preferred is not None:
                     return preferred

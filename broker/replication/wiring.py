@@ -13,6 +13,7 @@ from broker.replication.delayed import DelayedOperations
 from broker.replication.fetcher_manager import make_fetcher_manager
 from broker.replication.partition import AlterPartitionSender
 from broker.replication.replica_manager import ReplicaManager
+from broker.replication.replica_selector import make_selector
 from broker.replication.zk_isr import ZkIsrManager
 from log.manager import LogManager
 from timer.clock import Clock
@@ -70,4 +71,5 @@ def make_replica_manager(
         action_queue=action_queue,
     )
     manager.fetchers = make_fetcher_manager(manager, broker_epoch, metrics)
+    manager.selector = make_selector(config.get_optional_str("replica.selector.class"), metadata_cache)
     return manager
