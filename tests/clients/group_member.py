@@ -38,7 +38,7 @@ def parse() -> argparse.Namespace:
 
 
 def run_confluent(options: argparse.Namespace) -> None:
-    from confluent_kafka import Consumer, TopicPartition
+    from confluent_kafka import Consumer, KafkaException, TopicPartition
 
     config = {
         "bootstrap.servers": options.bootstrap,
@@ -80,7 +80,7 @@ def run_confluent(options: argparse.Namespace) -> None:
 
     topics = options.topic or [options.pattern]
     consumer.subscribe(topics, on_assign=assigned, on_revoke=revoked, on_lost=revoked)
-    seen = 0
+    seen, uncommitted = 0, False
     while not stopping.is_set():
         if options.stall_after is not None and seen >= options.stall_after:
             stopping.wait(0.1)
@@ -89,7 +89,13 @@ def run_confluent(options: argparse.Namespace) -> None:
         if messages:
             seen += len(messages)
             tell(records=[[m.topic(), m.partition(), m.offset(), m.value().decode()] for m in messages])
-            consumer.commit(asynchronous=False)
+            uncommitted = True
+        if uncommitted:
+            try:
+                consumer.commit(asynchronous=False)
+                uncommitted = False
+            except KafkaException as error:
+                tell(error=repr(error))  # the coordinator moves, or a rebalance has begun: try again later
     consumer.close()
 
 
@@ -97,6 +103,7 @@ def run_kafka_python(options: argparse.Namespace) -> None:
     from kafka import ConsumerRebalanceListener, KafkaConsumer
     from kafka.coordinator.assignors.range import RangePartitionAssignor
     from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+    from kafka.errors import KafkaError
 
     strategies = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}
     extra = {"group_instance_id": options.instance_id} if options.instance_id else {}
@@ -122,12 +129,19 @@ def run_kafka_python(options: argparse.Namespace) -> None:
             tell(assigned=owned, added=owned)
 
     consumer.subscribe(topics=options.topic or (), pattern=options.pattern, listener=Listener())
+    uncommitted = False
     while not stopping.is_set():
         polled = consumer.poll(200)
         records = [[r.topic, r.partition, r.offset, r.value.decode()] for batch in polled.values() for r in batch]
         if records:
             tell(records=records)
-            consumer.commit()
+            uncommitted = True
+        if uncommitted:
+            try:
+                consumer.commit()
+                uncommitted = False
+            except KafkaError as error:
+                tell(error=repr(error))
     consumer.close(autocommit=False)
 
 
@@ -135,7 +149,7 @@ async def run_aiokafka(options: argparse.Namespace) -> None:
     from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
     from aiokafka.coordinator.assignors.range import RangePartitionAssignor
     from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
-    from aiokafka.errors import CommitFailedError, IllegalStateError
+    from aiokafka.errors import IllegalStateError, KafkaError
 
     strategies = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}
     extra = {"group_instance_id": options.instance_id} if options.instance_id else {}
@@ -162,15 +176,19 @@ async def run_aiokafka(options: argparse.Namespace) -> None:
 
     consumer.subscribe(topics=options.topic or (), pattern=options.pattern, listener=Listener())
     await consumer.start()
+    uncommitted = False
     try:
         while not stopping.is_set():
             polled = await consumer.getmany(timeout_ms=200)
             records = [[r.topic, r.partition, r.offset, r.value.decode()] for batch in polled.values() for r in batch]
             if records:
                 tell(records=records)
+                uncommitted = True
+            if uncommitted:
                 try:
                     await consumer.commit()
-                except (CommitFailedError, IllegalStateError) as error:
+                    uncommitted = False
+                except (KafkaError, IllegalStateError) as error:
                     tell(error=repr(error))
     finally:
         await consumer.stop()
