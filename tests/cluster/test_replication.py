@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.reference import kafka
 from tests.support.cluster import Broker, Cluster
 
 TOPIC = "replicated"
@@ -154,5 +155,54 @@ def test_leader_and_follower_killed_in_turn(cluster: Cluster) -> None:
         victim.start()
         cluster.wait_ready()
         wait_in_sync(cluster)
+    assert load.finish() > 1000
+    check(cluster, load)
+
+
+@pytest.mark.parametrize("kinds", [["kafka", "odradek", "odradek"], ["odradek", "kafka", "kafka"]], ids=str)
+def test_replicas_on_kafka_and_odradek(kinds: list[str], make_cluster: Callable[..., Cluster]) -> None:
+    """Each kind leads and follows the other, each is restarted under load, one is killed."""
+    kafka.require()
+    settings = {"zookeeper.session.timeout.ms": "3000", "replica.lag.time.max.ms": "3000"}
+    cluster = make_cluster(kinds, settings=settings)
+    create_topic(cluster)
+    load = Load(cluster.bootstrap)
+    for broker in cluster.brokers:
+        time.sleep(1)
+        broker.stop()
+        broker.start()
+        cluster.wait_ready()
+        wait_in_sync(cluster)
+    leader = cluster.brokers[metadata(cluster)[0][0]]
+    leader.kill()
+    cluster.wait_forgotten(leader)
+    leader.start()
+    cluster.wait_ready()
+    wait_in_sync(cluster)
+    assert load.finish() > 1000
+    check(cluster, load)
+
+
+def test_old_protocol_version_changes_the_isr_through_zookeeper(make_cluster: Callable[..., Cluster]) -> None:
+    """With `inter.broker.protocol.version` 2.6 leaders write the state znode themselves."""
+    settings = {
+        "zookeeper.session.timeout.ms": "3000",
+        "replica.lag.time.max.ms": "2000",
+        "inter.broker.protocol.version": "2.6",
+        "controlled.shutdown.enable": "false",
+    }
+    cluster = make_cluster(["odradek"] * 3, settings=settings)
+    create_topic(cluster)
+    load = Load(cluster.bootstrap)
+    follower = cluster.brokers[(metadata(cluster)[0][0] + 1) % 3]
+    follower.pause()  # longer than the lag limit, shorter than its session
+    time.sleep(2.5)
+    follower.resume()
+    wait_in_sync(cluster)
+    follower.kill()
+    cluster.wait_forgotten(follower)
+    follower.start()
+    cluster.wait_ready()
+    wait_in_sync(cluster)
     assert load.finish() > 1000
     check(cluster, load)
