@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
 
 from broker.dev.waiting import wait_until
 from network.cluster_client import ClusterClient
@@ -32,9 +33,10 @@ def zookeeper(cluster: Cluster) -> Iterator[KazooClient]:
 
 def controller(client: KazooClient) -> tuple[int, int] | None:
     """Broker id and epoch of the controller."""
-    if client.exists("/controller") is None:
+    try:
+        return json.loads(client.get("/controller")[0])["brokerid"], int(client.get("/controller_epoch")[0])
+    except NoNodeError:
         return None
-    return json.loads(client.get("/controller")[0])["brokerid"], int(client.get("/controller_epoch")[0])
 
 
 def eventually(condition: Callable[[], bool], what: str, timeout_ms: int = 30_000) -> None:
