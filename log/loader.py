@@ -131,6 +131,7 @@ class _Loader:
         self.producers = producers
         self.producer_config = producer_config
         self.deleting = False
+        self.rebuilt_segment = False
 
     def load(self) -> tuple[int, int, LogOffsetMetadata]:
         """(log start offset, recovery point, log end offset)."""
@@ -153,9 +154,9 @@ class _Loader:
         assert first is not None
         log_start = max(start_checkpoint, first)
         self.producers.remove_stray_snapshots(self.segments.base_offsets())
-        rebuild_producer_state(
-            self.producers, self.segments, log_start, end, self.env.clock.wall_ms(), clean=self.options.clean
-        )
+        # Rebuilding a segment drops the snapshots after it; then "no snapshot" no longer means "no producers".
+        clean = self.options.clean and not self.rebuilt_segment
+        rebuild_producer_state(self.producers, self.segments, log_start, end, self.env.clock.wall_ms(), clean=clean)
         return log_start, max(recovery_point, log_start), LogOffsetMetadata(end, active.base_offset, active.size)
 
     # ---- leftovers of deletions, cleanings and splits
@@ -310,6 +311,7 @@ class _Loader:
             self.options.on_progress(0, done)
 
     def _recover_segment(self, segment: LogSegment) -> int:
+        self.rebuilt_segment = True
         producers = _new_producer_state(self.tp, self.directory, self.env, self.producer_config)
         rebuild_producer_state(
             producers,

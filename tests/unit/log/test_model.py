@@ -367,3 +367,16 @@ TestLogModel.settings = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
+
+
+def test_producers_survive_the_rebuild_of_an_earlier_segment() -> None:
+    """Found by the model: an index that is missing after a clean stop cost the producers of later segments."""
+    state = LogModel()
+    state.append_as_follower(found=[[b""], [b""]], gaps=[0, 0, 0])
+    for _ in range(5):
+        state.produce(found=[b""], producer=1)
+    state.append_as_follower(found=[[b""], [b""], [b"", b"", b""]], gaps=[1, 0, 0])
+    state.damaged_index(damage="missing", unclean=False, which=0)
+    state.retry_of_the_last_batch(producer=1)
+    state.produce_out_of_order(producer=1)
+    state.teardown()

@@ -10,9 +10,10 @@ from tests.support.sockets import EchoBroker, Servers
 
 @pytest.fixture
 def servers() -> Iterator[Servers]:
+    not_ours = set(threading.enumerate())
     made = Servers()
     yield made
-    before_close = [thread for thread in threading.enumerate() if "kafka" in thread.name]
+    before_close = [t for t in threading.enumerate() if "kafka" in t.name and t not in not_ours]
     made.close()
     left = [thread.name for thread in before_close if thread.is_alive()]
     assert not left, f"threads left behind: {left}"
