@@ -14,8 +14,8 @@ from network.protocol.errors import ApiError
 from timer.clock import Clock
 
 READY_TIMEOUT_MS = 60_000
-# What a broker can keep at most: it refuses a higher replication factor than it can honour.
-MAX_REPLICATION_FACTOR = 1
+# Where there are as many brokers.
+REPLICATION_FACTOR = 3
 HOST = "127.0.0.1"
 
 
@@ -56,7 +56,7 @@ class DevBroker:
 
 def small_cluster_settings(brokers: int) -> dict[str, str]:
     """Replication of the internal topics as far as the brokers go; groups start without delay."""
-    factor = min(3, brokers, MAX_REPLICATION_FACTOR)
+    factor = min(brokers, REPLICATION_FACTOR)
     return {
         "offsets.topic.replication.factor": str(factor),
         "transaction.state.log.replication.factor": str(factor),

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from broker.cli.errors import CommandError, MissingPrerequisiteError
-from broker.dev.cluster import MAX_REPLICATION_FACTOR, DevCluster
+from broker.dev.cluster import REPLICATION_FACTOR, DevCluster
 from broker.dev.processes import free_ports
 from broker.dev.zookeeper import ZooKeeperServer
 from timer.clock import SystemClock
@@ -65,7 +65,7 @@ def use(confluent_kafka: Any, bootstrap: str) -> None:
     from confluent_kafka.cimpl import NewTopic
 
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
-    replicas = min(BROKERS, MAX_REPLICATION_FACTOR)
+    replicas = min(BROKERS, REPLICATION_FACTOR)
     for future in admin.create_topics([NewTopic(TOPIC, num_partitions=BROKERS, replication_factor=replicas)]).values():
         future.result(30)
     click.echo(f"topic {TOPIC}: {BROKERS} partitions, one led by each broker, replication factor {replicas}")
