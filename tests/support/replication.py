@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -218,7 +218,7 @@ def log_content(broker: Broker, topic: str, partition: int) -> bytes:
     return b"".join(file.read_bytes() for file in files)
 
 
-def check_replicas(cluster: Cluster, topics: dict[str, Collection[int]]) -> None:
+def check_replicas(cluster: Cluster, topics: Mapping[str, Sequence[int]]) -> None:
     """Of stopped brokers, quiet before: directories are sound, replicas identical and committed to their end."""
     assert not cluster.running
     for broker in cluster.brokers:
