@@ -13,11 +13,14 @@ from broker.cli.errors import CommandError
 from log.compression import codec_named
 from log.record import BatchBuilder
 from network.cluster_client import ClusterClient
+from network.protocol.errors import ApiError, ErrorCode
+from network.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from network.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from timer.clock import SystemClock
 
 MAX_BATCH_BYTES = 512 * 1024
 MAX_LINE_BYTES = 64 * 1024 * 1024
+CREATION_TIMEOUT_MS = 10_000
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 Line = tuple[bytes | None, bytes | None]
@@ -74,6 +77,21 @@ def lines(source: BinaryIO, separator: bytes | None, null_marker: bytes | None) 
         yield (None if key == null_marker else key), (None if value == null_marker else value)
 
 
+def partitions_of(client: ClusterClient, topic: str) -> int:
+    """How many partitions the topic has; a missing one is made, where the brokers allow that.
+
+    Raises ApiError with the reason when there is none and none can be made.
+    """
+    try:
+        return len(client.topic(topic).partitions)
+    except ApiError as error:
+        if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=True)
+    client.call_any(request, CREATION_TIMEOUT_MS)
+    return len(client.topic(topic, refresh=True).partitions)
+
+
 class Sender:
     """Batches by partition, one request at a time, so the order of a partition is kept."""
 
@@ -83,7 +101,7 @@ class Sender:
         self._codec = codec
         self._acks = acks
         self._clock = SystemClock()
-        count = len(client.topic(topic).partitions)
+        count = partitions_of(client, topic)
         if partition is not None and partition >= count:
             raise CommandError(f"{topic} has no partition {partition}; it has {count}")
         self._fixed = partition

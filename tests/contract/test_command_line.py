@@ -99,6 +99,13 @@ def test_lines_go_in_and_come_out(cluster: Cluster) -> None:
     ).endswith("odradek: only 25 of 26 records came\n")
 
 
+def test_producing_makes_a_missing_topic(cluster: Cluster) -> None:
+    name = wire.fresh_name("auto")
+    assert odradek(cluster, "produce", name, stdin=b"hello\n") == f"Produced 1 records to {name}.\n"
+    assert odradek(cluster, "consume", name, "--from-beginning", "--max", "1") == "hello\n"
+    assert "INVALID_TOPIC_EXCEPTION" in odradek(cluster, "produce", "not legal", stdin=b"hello\n", code=1)
+
+
 def test_keys_choose_the_partition_as_the_java_client_does(cluster: Cluster) -> None:
     ours = wire.create_topic(cluster, partitions=5)
     theirs = wire.create_topic(cluster, partitions=5)

@@ -31,6 +31,15 @@ log4j.appender.out.layout=org.apache.log4j.PatternLayout
 log4j.appender.out.layout.ConversionPattern=[%d] %p %m (%c)%n
 """
 
+# As Kafka's own scripts set it up for tools: what they print is theirs alone.
+TOOLS_LOG4J = """\
+log4j.rootLogger=WARN, err
+log4j.appender.err=org.apache.log4j.ConsoleAppender
+log4j.appender.err.target=System.err
+log4j.appender.err.layout=org.apache.log4j.PatternLayout
+log4j.appender.err.layout.ConversionPattern=[%d] %p %m (%c)%n
+"""
+
 
 class ReferenceUnavailableError(Exception):
     """Apache Kafka can't run here; the message says why."""
@@ -91,14 +100,14 @@ def require(version: str = VERSION) -> Path:
         pytest.skip(f"no Apache Kafka here: {error}")
 
 
-def java_command(libs: Path, main_class: str, *arguments: str, heap: str = "512m") -> list[str]:
-    """A command that runs a class of Kafka's jars, quiet at start and small."""
+def java_command(libs: Path, main_class: str, *arguments: str, heap: str = "512m", tool: bool = False) -> list[str]:
+    """A command that runs a class of Kafka's jars, quiet at start and small; a ``tool`` logs warnings only."""
     return [
         find_java(),
         f"-Xmx{heap}",
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
-        f"-Dlog4j.configuration=file:{_log4j_file(libs)}",
+        f"-Dlog4j.configuration=file:{_log4j_file(libs, tool)}",
         "-cp",
         f"{libs}/*",
         main_class,
@@ -106,11 +115,11 @@ def java_command(libs: Path, main_class: str, *arguments: str, heap: str = "512m
     ]
 
 
-def _log4j_file(libs: Path) -> Path:
-    file = libs.parent / "log4j.properties"
+def _log4j_file(libs: Path, tool: bool) -> Path:
+    file = libs.parent / ("tools-log4j.properties" if tool else "log4j.properties")
     if not file.exists():
         partial = file.with_suffix(f".{os.getpid()}")
-        partial.write_text(LOG4J)
+        partial.write_text(TOOLS_LOG4J if tool else LOG4J)
         partial.replace(file)
     return file
 
@@ -120,7 +129,7 @@ def run_tool(
 ) -> subprocess.CompletedProcess[str]:
     """Run one of Kafka's shell tools, for example ``org.apache.kafka.tools.TopicCommand``."""
     return subprocess.run(
-        java_command(require(), main_class, *arguments),
+        java_command(require(), main_class, *arguments, tool=True),
         input=stdin,
         capture_output=True,
         text=True,
