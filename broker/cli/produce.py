@@ -10,6 +10,7 @@ import click
 
 from broker.cli.client import bootstrap_option, cluster, describe
 from broker.cli.errors import CommandError
+from broker.dev.waiting import wait_until
 from log.compression import codec_named
 from log.record import BatchBuilder
 from network.cluster_client import ClusterClient
@@ -88,7 +89,18 @@ def partitions_of(client: ClusterClient, topic: str) -> int:
         if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise
     request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=True)
-    client.call_any(request, CREATION_TIMEOUT_MS)
+    passing = (ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    code = 0
+
+    def settled() -> bool:
+        nonlocal code
+        (answer,) = client.call_any(request).topics
+        code = answer.error_code
+        return code not in passing and all(partition.leader_id >= 0 for partition in answer.partitions)
+
+    wait_until(settled, SystemClock(), CREATION_TIMEOUT_MS, interval_ms=100)
+    if code:
+        raise ApiError(ErrorCode.of(code), topic)
     return len(client.topic(topic, refresh=True).partitions)
 
 
