@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from broker.cli.errors import CommandError
 
 # Longer than a broker's controlled shutdown; then the process is killed.
 STOP_TIMEOUT_S = 30.0
@@ -92,15 +95,29 @@ class ManagedProcess:
         return ""
 
 
-def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
-    """Ports that nobody listens on at the moment, all different."""
-    with contextlib.ExitStack() as stack:
-        ports = []
-        for _ in range(count):
-            listener = stack.enter_context(socket.socket())
-            listener.bind((host, 0))
-            ports.append(int(listener.getsockname()[1]))
-        return ports
+# Below the range from which systems take the ports of outgoing connections: one of those could be in use again
+# before its new owner has bound it.
+_PORTS = range(10_000, 32_768)
+
+
+def free_ports(count: int, host: str = "127.0.0.1", *, consecutive: bool = False) -> list[int]:
+    """Ports that nobody listens on at the moment, all different, or one behind the other. Raises CommandError."""
+    for _ in range(1000):
+        start = random.choice(_PORTS[: len(_PORTS) - count])
+        ports = list(range(start, start + count)) if consecutive else random.sample(_PORTS, count)
+        if all(_is_free(host, port) for port in ports):
+            return ports
+    raise CommandError(f"no {count} free ports on {host}")
+
+
+def _is_free(host: str, port: int) -> bool:
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, port))
+        except OSError:
+            return False
+        return True
 
 
 def is_listening(host: str, port: int) -> bool:

@@ -79,11 +79,11 @@ def processes_below(directory: Path) -> dict[int, str]:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_cluster_comes_up_and_leaves_nothing(tmp_path: Path, commands: list[Command], number: int) -> None:
-    ports = free_ports(1)
+    ports = free_ports(2, consecutive=True)
     commands.append(Command(tmp_path, "dev", "--brokers", "2", "--port", str(ports[0])))
     ready = commands[0].wait_ready()
     bootstrap = ready[1].split(",")
-    assert bootstrap == [f"{HOST}:{ports[0]}", f"{HOST}:{ports[0] + 1}"]
+    assert bootstrap == [f"{HOST}:{port}" for port in ports]
     with ClusterClient(ready[1], "test", CLOCK) as client:
         assert set(client.metadata([]).brokers) == {0, 1}
     assert len(processes_below(tmp_path)) == 3
@@ -118,7 +118,7 @@ def test_data_stays_where_it_shall_stay(tmp_path: Path, commands: list[Command])
 
 
 def test_a_broker_that_dies_is_reported_with_the_end_of_its_log(tmp_path: Path, commands: list[Command]) -> None:
-    port = free_ports(1)[0]
+    port = free_ports(2, consecutive=True)[0]
     commands.append(Command(tmp_path, "dev", "--brokers", "2", "--port", str(port)))
     commands[0].wait_ready()
     victim = next(pid for pid, command in processes_below(tmp_path).items() if "broker-1" in command)

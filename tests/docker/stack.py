@@ -18,6 +18,14 @@ from tests.support.cluster import ROOT, python_environment
 
 _names = itertools.count()
 
+REPLICATION_FACTOR = int(
+    next(
+        line.partition("=")[2]
+        for line in (ROOT / "docker" / ".env").read_text().splitlines()
+        if line.startswith("REPLICATION_FACTOR=")
+    )
+)
+
 
 class Stack:
     """One compose project with ports of its own."""
@@ -112,9 +120,9 @@ class Stack:
     # --- what a client on the host does ---
 
     def create_topic(self, name: str, **config: str) -> None:
-        """Three partitions, three replicas."""
+        """Three partitions, replicas as the cluster's own setting says."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        for future in admin.create_topics([NewTopic(name, 3, 3, config=config)]).values():
+        for future in admin.create_topics([NewTopic(name, 3, REPLICATION_FACTOR, config=config)]).values():
             future.result(30)
 
     def producer(self) -> Producer:
@@ -176,6 +184,11 @@ class Load:
             self._producer.produce(self._topic, value, partition=partition, on_delivery=self._delivered)
             self._number += 1
             self._producer.poll(0)
+
+    def finish_if_replicated(self) -> None:
+        """While a broker is away: without replicas its partitions wait for it, so only later can all be finished."""
+        if REPLICATION_FACTOR > 1:
+            self.finish()
 
     def finish(self) -> None:
         """Wait for every acknowledgement."""
