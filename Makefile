@@ -10,15 +10,17 @@
 #   make spark       the Spark source and sink, 5 minutes
 #   make cluster-test  the compose cluster in containers, 8 minutes
 # make cluster-up    the cluster in containers; cluster-logs, cluster-down
+# make cluster-spark JOB='topic-report --topics orders'   a PySpark job in a container, on that cluster
 # make clean         removes what was built, the environment too
 
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
+SUITES := contract clients cluster faults simulation spark docker reference
 
-
-.PHONY: wheelhouse cluster-up cluster-down cluster-logs cluster-test help run up test check lint types unit contract clients cluster faults spark docker reference clean
+.PHONY: help run up test check lint types unit $(SUITES) clean
+.PHONY: wheelhouse cluster-up cluster-spark cluster-down cluster-logs cluster-test
 
 help:
 	@sed -n '/^#/!q; s/^# //p' Makefile
@@ -76,8 +78,12 @@ cluster-up: wheelhouse
 	$(CLUSTER) up -d --build
 	. docker/.env && $(BIN)/python -m broker.dev.wait --brokers 3 --bootstrap-server localhost:$${PORT_0},localhost:$${PORT_1},localhost:$${PORT_2}
 
+cluster-spark:
+	$(CLUSTER) -f docker-compose.spark.yml build spark
+	$(CLUSTER) -f docker-compose.spark.yml run --rm spark $(JOB)
+
 cluster-down:
-	$(CLUSTER) down --remove-orphans $(if $(filter no,$(KEEP_DATA)),--volumes)
+	$(CLUSTER) -f docker-compose.spark.yml down --remove-orphans $(if $(filter no,$(KEEP_DATA)),--volumes)
 
 cluster-logs:
 	$(CLUSTER) logs --follow --tail 100

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from tests.docker.engine import (
     build_wheelhouse,
     compose_command,
     engine,
+    remove_wheelhouse,
     zookeeper_jars,
 )
 from tests.docker.stack import Stack
@@ -54,6 +55,15 @@ def kafka_image(docker: Engine, tmp_path_factory: pytest.TempPathFactory) -> str
     jars = sorted(kafka.require().glob("*.jar"))
     build_java_image(docker, tmp_path_factory.mktemp("k"), "odradek-test-kafka:1", jars, KAFKA_SCRIPT)
     return "odradek-test-kafka:1"
+
+
+@pytest.fixture
+def spark_wheelhouse(docker: Engine) -> Iterator[Callable[[], None]]:
+    """Builds the wheels of the Spark image when called; they are removed at the end, for they are large."""
+    try:
+        yield lambda: build_wheelhouse(sys.executable, "wheelhouse-spark", "spark")
+    finally:
+        remove_wheelhouse("wheelhouse-spark")
 
 
 @pytest.fixture

@@ -129,15 +129,23 @@ def build_base(own: Engine, directory: Path) -> None:
     own.run("docker", "import", str(archive), BASE_TAG, timeout_s=300)
 
 
-def build_wheelhouse(python: str) -> None:
-    """Wheels of odradek and its base dependencies, for the image to install from."""
-    target = ROOT / "docker" / "wheelhouse"
-    shutil.rmtree(target, ignore_errors=True)
+def build_wheelhouse(python: str, folder: str = "wheelhouse", extra: str = "") -> None:
+    """Wheels of odradek and what it depends on, with an extra if one is named, for an image to install from."""
+    target = ROOT / "docker" / folder
+    remove_wheelhouse(folder)
+    # Files of an earlier build would get into the wheel.
+    shutil.rmtree(ROOT / "build", ignore_errors=True)
     target.mkdir(parents=True)
-    command = [python, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--wheel-dir", str(target), "."]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
+    wanted = f".[{extra}]" if extra else "."
+    command = [python, "-m", "pip", "wheel", "-q", "--disable-pip-version-check", "--wheel-dir", str(target), wanted]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
     if done.returncode:
         raise AssertionError(f"the wheelhouse was not built:\n{done.stdout}\n{done.stderr}")
+
+
+def remove_wheelhouse(folder: str) -> None:
+    """Every later build would send it to the engine."""
+    shutil.rmtree(ROOT / "docker" / folder, ignore_errors=True)
 
 
 _JAVA_DOCKERFILE = """\

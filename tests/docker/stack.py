@@ -50,6 +50,7 @@ class Stack:
             "ODRADEK_IMAGE": "odradek-test",
             "ZOOKEEPER_IMAGE": zookeeper_image,
             "SPARK_BASE_IMAGE": base_image,
+            "SPARK_IMAGE": "odradek-test-spark",
             **({"KAFKA_IMAGE": kafka_image} if kafka_image else {}),
             **{f"PORT_{n}": str(port) for n, port in enumerate(self.ports)},
         }
@@ -103,6 +104,14 @@ class Stack:
         """Containers, network and volumes go."""
         self.compose("down", "--volumes", "--remove-orphans", "--timeout", "30", check=False)
 
+    def left_behind(self) -> str:
+        """Containers, volumes and networks of the project that are still there."""
+        label = f"label=com.docker.compose.project={self.project}"
+        return "".join(
+            self.engine.run("docker", *kind, "--filter", label).stdout
+            for kind in (("ps", "-aq"), ("volume", "ls", "-q"), ("network", "ls", "-q"))
+        )
+
     def exec(self, service: str, *command: str, stdin: str | None = None) -> str:
         """Run a command inside a broker's container."""
         done = subprocess.run(
@@ -116,6 +125,23 @@ class Stack:
         )
         assert done.returncode == 0, f"{command} in {service}: {done.stdout}\n{done.stderr}"
         return done.stdout
+
+    def image_bytes(self, service: str) -> int:
+        """Size of the image of a service beyond its base image."""
+        sizes = [
+            int(self.engine.run("docker", "image", "inspect", "--format", "{{.Size}}", image).stdout)
+            for image in (
+                self.engine.run("docker", "inspect", "--format", "{{.Image}}", self.container(service)).stdout.strip(),
+                self.variables["BASE_IMAGE"],
+            )
+        ]
+        return sizes[0] - sizes[1]
+
+    def spark(self, *arguments: str) -> str:
+        """Build the Spark image and run a job of spark_jobs in its container; what it printed."""
+        self.files = (*self.files, "docker-compose.spark.yml")
+        self.compose("build", "spark", timeout_s=900)
+        return self.compose("run", "--rm", "-T", "spark", *arguments, timeout_s=300)
 
     # --- what a client on the host does ---
 

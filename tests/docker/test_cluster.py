@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -12,7 +13,7 @@ from tests.docker.stack import Load, Stack
 pytestmark = pytest.mark.timeout(1200)
 
 
-def test_life_of_the_cluster(stack: Stack) -> None:
+def test_life_of_the_cluster(stack: Stack, spark_wheelhouse: Callable[[], None]) -> None:
     """One cluster, everything that can happen to it; nothing acknowledged is lost in any of it."""
     stack.create_topic("life")
     load = Load(stack, "life")
@@ -30,6 +31,7 @@ def test_life_of_the_cluster(stack: Stack) -> None:
 
     # The image: not root, and small.
     assert stack.exec("broker-0", "id", "-u").strip() == "10001"
+    assert stack.image_bytes("broker-0") < 60_000_000
 
     # A killed container comes back.
     stack.engine.run("docker", "kill", stack.container("broker-1"))
@@ -70,6 +72,16 @@ def test_life_of_the_cluster(stack: Stack) -> None:
     load.finish()
     assert stack.read_all("life") == load.acknowledged
 
+    # A PySpark job in a container of its own reads the cluster by the names of the containers.
+    spark_wheelhouse()
+    printed = stack.spark("topic-report", "--topics", "life", "--json", "--master", "local[2]")
+    report = json.loads(printed.splitlines()[-1])
+    records = {row["partition"]: row["records"] for row in report["partitions"]}
+    assert records == {partition: len(values) for partition, values in load.acknowledged.items()}
+
+    stack.down()
+    assert stack.left_behind() == ""
+
 
 def test_a_mixed_cluster(docker: Engine, kafka_image: str) -> None:
     """Apache Kafka as one of the three; records cross in both directions."""
@@ -95,5 +107,4 @@ def test_a_mixed_cluster(docker: Engine, kafka_image: str) -> None:
         assert stack.read_all("mixed") == load.acknowledged
     finally:
         stack.down()
-    left = docker.run("docker", "ps", "-aq", "--filter", f"label=com.docker.compose.project={stack.project}").stdout
-    assert left == ""
+    assert stack.left_behind() == ""
