@@ -29,6 +29,7 @@ from broker.context import BrokerContext, Features
 from broker.controlled_shutdown import controlled_shutdown
 from broker.controller_channel import ControllerChannel, connector
 from broker.dispatcher import Dispatcher
+from broker.feature_listener import FeatureListener
 from broker.groups.wiring import make_group_coordinator
 from broker.handlers import import_handlers
 from broker.inline_apis import inline_rule
@@ -139,7 +140,7 @@ class BrokerServer:
         self._on_stop("log manager", self.log_manager.shutdown)
 
         context.metadata_cache = MetadataCache(config.broker_id)
-        self._load_features()
+        self._follow_features()
         self.socket_server = SocketServer(
             socket_server_config(config), Dispatcher(context).handle, clock, metrics, inline=inline_rule(context)
         )
@@ -221,10 +222,18 @@ class BrokerServer:
             on_dir_failure=self.log_dir_failures.on_failure,
         )
 
-    def _load_features(self) -> None:
-        found = self.zk.feature()
-        if found is not None and found[0].enabled:
-            self.context.features = Features(found[1], dict(found[0].features))
+    def _follow_features(self) -> None:
+        def publish(features: Features) -> None:
+            self.context.features = features
+
+        self.feature_listener = FeatureListener(self.zk, publish, _halt, self.clock)
+        if controller_config(self.config).uses_features:
+            self.feature_listener.start()
+            self._on_stop("feature listener", self.feature_listener.close)
+
+    def _await_features(self, epoch: int) -> None:
+        timeout_ms = self.config["zookeeper.connection.timeout.ms"] or self.config["zookeeper.session.timeout.ms"]
+        self.feature_listener.await_epoch(epoch, timeout_ms)
 
     def _make_controller_channel(self) -> ControllerChannel:
         config = self.config
@@ -284,6 +293,7 @@ class BrokerServer:
             settings,
             self.metrics,
             on_new_broker_epoch=self._on_new_broker_epoch,
+            await_feature_version=self._await_features,
         )
         # The controller stops after the log manager and before the ZooKeeper client.
         self._undo.insert(1, ("controller", controller.shutdown))
@@ -367,9 +377,14 @@ class BrokerServer:
         self.replica_manager.handle_log_dir_failure(directory)
         if not self.log_manager.live_log_dirs:
             logger.critical("all log directories have failed; halting")
-            logging.shutdown()
-            os._exit(1)
+            _halt()
         self.zk.propagate_log_dir_failure(self.config.broker_id)
+
+
+def _halt() -> None:
+    """End at once, without the clean stop that would vouch for the state of the data."""
+    logging.shutdown()
+    os._exit(1)
 
 
 def _quietly(name: str, stop: Callable[[], object]) -> None:

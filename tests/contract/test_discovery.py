@@ -5,7 +5,9 @@ from __future__ import annotations
 import struct
 
 import pytest
+from kazoo.client import KazooClient
 
+from broker.dev.waiting import wait_until
 from network.protocol.api import API
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.api_versions import ApiVersionsRequest
@@ -14,11 +16,12 @@ from network.protocol.messages.describe_configs import DescribeConfigsRequest, D
 from network.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from network.protocol.uuids import ZERO_UUID
 from tests.support import wire
-from tests.support.cluster import HOST, Broker, Cluster
+from tests.support.cluster import CLOCK, HOST, Broker, Cluster
 from tests.support.sockets import RawClient, api_versions_frame
 
 TOPIC, BROKER = 2, 4
 FROM_TOPIC, STATIC, DEFAULT = 1, 4, 5
+WAIT_MS = 30_000
 
 
 @pytest.fixture
@@ -48,6 +51,23 @@ def test_the_answer_to_api_versions_has_the_oldest_header(broker: Broker) -> Non
     client.close()
     # Correlation id, then at once the error code: no tagged fields in between, unlike every other flexible answer.
     assert struct.unpack_from(">ih", answer) == (9, 0)
+
+
+def test_the_features_epoch_follows_the_znode(cluster: Cluster, broker: Broker) -> None:
+    def epoch() -> int:
+        return int(wire.call(broker, ApiVersionsRequest("t", "1"), 3).finalized_features_epoch)
+
+    zk = KazooClient(cluster.zookeeper)
+    zk.start(30)
+    try:
+        data, stat = zk.get("/feature")
+        # The controller writes it right after its election, the broker sees it a moment later.
+        assert wait_until(lambda: epoch() == stat.version, CLOCK, WAIT_MS)
+        zk.set("/feature", data)
+        assert wait_until(lambda: epoch() == stat.version + 1, CLOCK, WAIT_MS)
+    finally:
+        zk.stop()
+        zk.close()
 
 
 def test_null_is_all_topics_and_empty_is_none(cluster: Cluster, broker: Broker) -> None:

@@ -1,0 +1,133 @@
+"""Follows `/feature`, the finalized feature levels of the cluster (KIP-584).
+
+Every broker watches the znode, present or not; whatever happens to it leads to one full read. The version of the znode
+is the epoch that ApiVersions reports. A broker must not go on with features it does not support, nor with a znode that
+went back: the broker stops. A znode that is missing, disabled or unreadable means no finalized features.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from broker.context import Features
+from controller.zk import paths
+from controller.zk.payloads import PayloadError
+from controller.zk.session import DataHandler, SessionExpiredError, SessionHandler
+
+if TYPE_CHECKING:
+    from controller.zk.client import ZkClient
+    from timer.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+_NAME = "feature-listener"
+# Brokers in ZooKeeper mode support no feature, so every finalized one is incompatible.
+SUPPORTED: frozenset[str] = frozenset()
+
+
+class IncompatibleFeaturesError(Exception):
+    """The cluster has finalized features that this broker lacks, or the features epoch went back."""
+
+
+class FeatureListener:
+    """Reads in `start`, then on a thread of its own: `publish` gets every new state, `halt` is called once when the
+    broker can't go on."""
+
+    def __init__(
+        self, zk: ZkClient, publish: Callable[[Features], None], halt: Callable[[], None], clock: Clock
+    ) -> None:
+        self._zk = zk
+        self._publish = publish
+        self._halt = halt
+        self._clock = clock
+        self._features = Features()
+        self._wanted = False
+        self._closed = False
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._loop, name=_NAME, daemon=True)
+
+    def start(self) -> None:
+        """Watch, read once and start the thread. Raises IncompatibleFeaturesError and what the read raises."""
+        enqueue = self._enqueue
+        self._zk.session.register_data_handler(DataHandler(paths.FEATURE, enqueue, enqueue, enqueue))
+        self._zk.session.register_session_handler(SessionHandler(_NAME, after_new_session=enqueue))
+        self._read()
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop listening; idempotent."""
+        self._zk.session.unregister_session_handler(_NAME)
+        self._zk.session.unregister_data_handler(paths.FEATURE)
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def await_epoch(self, epoch: int, timeout_ms: float) -> None:
+        """Block until this broker has seen that epoch or a later one. Raises TimeoutError."""
+        deadline = self._clock.monotonic_ms() + timeout_ms
+        with self._changed:
+            while self._features.epoch < epoch:
+                left = deadline - self._clock.monotonic_ms()
+                if left <= 0:
+                    raise TimeoutError(f"epoch {epoch} of the finalized features did not arrive within {timeout_ms} ms")
+                self._clock.wait(self._changed, left)
+
+    def _enqueue(self) -> None:
+        with self._changed:
+            self._wanted = True
+            self._changed.notify_all()
+
+    def _loop(self) -> None:
+        while True:
+            with self._changed:
+                while not self._wanted and not self._closed:
+                    self._clock.wait(self._changed, None)
+                self._wanted = False
+                if self._closed:
+                    return
+            try:
+                self._read()
+            except IncompatibleFeaturesError as error:
+                logger.critical("%s", error)
+                self._halt()
+                return
+            except SessionExpiredError:
+                pass  # the new session enqueues a read
+            except Exception:
+                logger.exception("could not read %s", paths.FEATURE)
+
+    def _read(self) -> None:
+        features = self._current()
+        if features.epoch >= 0 and features.epoch < self._features.epoch:
+            raise IncompatibleFeaturesError(
+                f"{paths.FEATURE} went back from version {self._features.epoch} to {features.epoch}"
+            )
+        missing = sorted(features.levels.keys() - SUPPORTED)
+        if missing:
+            raise IncompatibleFeaturesError(
+                f"the cluster has finalized features that this broker does not support: {', '.join(missing)}"
+            )
+        if features != self._features:
+            logger.info("finalized features are now %s at epoch %d", dict(features.levels), features.epoch)
+        self._publish(features)
+        with self._changed:
+            self._features = features
+            self._changed.notify_all()
+
+    def _current(self) -> Features:
+        # `exists` arms the watch on a missing znode too; a read of it would not.
+        if not self._zk.exists(paths.FEATURE):
+            return Features()
+        try:
+            found = self._zk.feature()
+        except PayloadError as error:
+            logger.error("%s is not readable: %s", paths.FEATURE, error)
+            return Features()
+        if found is None or not found[0].enabled:
+            return Features()
+        return Features(found[1], dict(found[0].features))
