@@ -73,6 +73,7 @@ KEEP_DATA ?= yes
 wheelhouse: $(VENV)/.dev
 	rm -rf docker/wheelhouse build && mkdir -p docker/wheelhouse
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --wheel-dir docker/wheelhouse .
+	rm -rf build
 
 cluster-up: wheelhouse
 	$(CLUSTER) up -d --build

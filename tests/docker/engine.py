@@ -133,12 +133,13 @@ def build_wheelhouse(python: str, folder: str = "wheelhouse", extra: str = "") -
     """Wheels of odradek and what it depends on, with an extra if one is named, for an image to install from."""
     target = ROOT / "docker" / folder
     remove_wheelhouse(folder)
-    # Files of an earlier build would get into the wheel.
-    shutil.rmtree(ROOT / "build", ignore_errors=True)
     target.mkdir(parents=True)
     wanted = f".[{extra}]" if extra else "."
     command = [python, "-m", "pip", "wheel", "-q", "--disable-pip-version-check", "--wheel-dir", str(target), wanted]
+    leftovers = ROOT / "build"  # what is in it would get into the next wheel
+    shutil.rmtree(leftovers, ignore_errors=True)
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
+    shutil.rmtree(leftovers, ignore_errors=True)
     if done.returncode:
         raise AssertionError(f"the wheelhouse was not built:\n{done.stdout}\n{done.stderr}")
 
