@@ -8,11 +8,11 @@ from pathlib import Path
 
 import click
 
+from network.cluster_balance import Broker, Placement, Plan, PlanError, make_plan
 from network.cluster_client import ClusterClient
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from spark_jobs.cluster import CLIENT_ID
-from spark_jobs.jobs.balance import Broker, Placement, Plan, PlanError, make_plan
 from spark_jobs.jobs.html import bars, heading, page, paragraph, table
 from spark_jobs.jobs.session import say
 from timer.clock import SystemClock

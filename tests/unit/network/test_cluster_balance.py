@@ -6,8 +6,7 @@ import random
 
 import pytest
 
-from spark_jobs.jobs.balance import Broker, Placement, PlanError, make_plan
-from spark_jobs.jobs.reassignment_plan import report
+from network.cluster_balance import Broker, Placement, PlanError, drain_plan, make_plan
 
 
 def loads(placements: list[Placement], brokers: list[Broker]) -> dict[int, int]:
@@ -99,9 +98,47 @@ def test_random_clusters() -> None:
                 assert len({rack[b] for b in p.replicas}) == min(len(p.replicas), len(racks))
 
 
-def test_the_page_shows_before_and_after() -> None:
-    placements = [Placement("<t>", n, [n % 3], 100) for n in range(12)]
-    text = report(make_plan([Broker(n) for n in range(4)], placements))
-    assert "3 partitions change, 300 bytes travel" in text
-    assert "&lt;t&gt;-" in text
-    assert "<t>" not in text
+def test_empty_partitions_are_spread_too() -> None:
+    placements = [Placement("t", n, [0, 1]) for n in range(12)]
+    brokers = [Broker(n) for n in range(4)]
+    plan = make_plan(brokers, placements)
+    after = applied(placements, plan.changed)
+    assert [sum(broker.id in p.replicas for p in after) for broker in brokers] == [6, 6, 6, 6]
+    assert plan.bytes_moved == 0
+
+
+def test_small_gains_are_not_worth_a_move() -> None:
+    placements = [Placement("t", 0, [0], 10**9), Placement("t", 1, [0], 1), Placement("t", 2, [1], 5 * 10**8)]
+    assert make_plan([Broker(0), Broker(1)], placements).changed == []
+
+
+def test_draining_moves_nothing_but_what_leaves() -> None:
+    placements = [
+        Placement("t", 0, [3, 0], 100),
+        Placement("t", 1, [0, 1], 100),  # unbalanced, but none of our business
+        Placement("t", 2, [0, 3], 100),
+        Placement("t", 3, [9, 3], 100),  # broker 9 is down
+    ]
+    plan = drain_plan([Broker(n) for n in range(4)], placements, {3})
+    changed = {p.partition: p.replicas for p in plan.changed}
+    assert set(changed) == {0, 2, 3}
+    assert changed[0][1] == 0
+    assert changed[2][0] == 0
+    assert changed[3][0] == 9
+    assert not any(3 in replicas for replicas in changed.values())
+    assert plan.after[3] == 0
+    assert plan.bytes_moved == 300
+
+
+def test_draining_keeps_racks_apart() -> None:
+    brokers = [Broker(0, "a"), Broker(1, "a"), Broker(2, "b"), Broker(3, "b")]
+    placements = [Placement("t", n, [n % 2, 2], 100) for n in range(8)]
+    plan = drain_plan(brokers, placements, {2})
+    assert [p.replicas for p in plan.changed] == [[n % 2, 3] for n in range(8)]
+
+
+def test_draining_the_last_broker_that_could_hold_a_replica() -> None:
+    with pytest.raises(PlanError, match="2 brokers are too few"):
+        drain_plan([Broker(n) for n in range(3)], [Placement("t", 0, [0, 1, 2])], {2})
+    with pytest.raises(PlanError, match="needs a broker"):
+        drain_plan([Broker(0)], [Placement("t", 0, [0])], {0})

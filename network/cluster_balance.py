@@ -1,14 +1,21 @@
 """Which replicas to move so that brokers carry equal loads: pure arithmetic over sizes, racks and placements.
 
 Load of a broker is the share of all bytes that it stores, plus the share of all traffic that it takes where traffic is
-given. Racks come first, then leaving brokers, then balance; a replica that stays costs nothing, so moves are only made
+given. Leaving brokers come first, then racks, then balance; a replica that stays costs nothing, so moves are only made
 while they take a broker that is above the mean closer to it.
+
+It stands beside the cluster client, whose metadata it plans for, because commands and Spark jobs both use it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+
+# A replica weighs this many bytes more than it has, so that empty ones are spread as well.
+_EMPTY_REPLICA_BYTES = 1
+# Moves that take less than this share of the mean load off a broker are not worth making.
+_LEAST_GAIN = 1e-6
 
 
 class PlanError(ValueError):
@@ -60,18 +67,24 @@ class _Balancer:
     placements: list[Placement]
     weights: list[float]
     load: dict[int, float] = field(default_factory=dict)
+    # Indexes of the placements on each broker.
+    held: dict[int, set[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.load = dict.fromkeys(self.brokers, 0.0)
-        for placement, weight in zip(self.placements, self.weights, strict=True):
+        self.held = {broker: set() for broker in self.brokers}
+        for index, (placement, weight) in enumerate(zip(self.placements, self.weights, strict=True)):
             for broker in placement.replicas:
                 self.load[broker] = self.load.get(broker, 0.0) + weight
+                self.held.setdefault(broker, set()).add(index)
 
     def move(self, index: int, source: int, target: int) -> None:
         replicas = self.placements[index].replicas
         replicas[replicas.index(source)] = target
         self.load[source] -= self.weights[index]
         self.load[target] += self.weights[index]
+        self.held[source].discard(index)
+        self.held[target].add(index)
 
     def rack_of(self, broker: int) -> str | None:
         known = self.brokers.get(broker)
@@ -96,11 +109,11 @@ class _Balancer:
             )
         return min(free, key=lambda b: (self.crowding_after(index, source, b), self.load[b], b))
 
-    def leave(self) -> None:
-        """Replicas on brokers that are not in the plan go to others, the largest first."""
+    def leave(self, leaving: Collection[int]) -> None:
+        """Replicas on these brokers go to others, the largest first."""
         for index in self._largest_first():
             for broker in list(self.placements[index].replicas):
-                if broker not in self.brokers:
+                if broker in leaving:
                     self.move(index, broker, self.best_target(index, broker))
 
     def spread_racks(self) -> None:
@@ -124,29 +137,34 @@ class _Balancer:
         """From brokers above the mean to those below it, the largest replica that fits first."""
         mean = sum(self.load.values()) / len(self.load)
         for _ in range(10 * len(self.placements) + 100):
-            step = self._next_move(mean, tolerance)
-            if step is None:
+            above = [b for b in self.brokers if self.load[b] > mean * (1 + tolerance)]
+            below = sorted((b for b in self.brokers if self.load[b] < mean), key=lambda b: self.load[b])
+            for source in sorted(above, key=lambda b: -self.load[b]):
+                move = self._best_move(source, below, mean * _LEAST_GAIN) if below else None
+                if move is not None:
+                    self.move(move[0], source, move[1])
+                    break
+            else:
                 return
-            self.move(*step)
 
-    def _next_move(self, mean: float, tolerance: float) -> tuple[int, int, int] | None:
-        above = sorted((b for b in self.brokers if self.load[b] > mean * (1 + tolerance)), key=lambda b: -self.load[b])
-        below = sorted((b for b in self.brokers if self.load[b] < mean), key=lambda b: self.load[b])
-        for source in above:
-            fits = None
-            for index, placement in enumerate(self.placements):
-                if source not in placement.replicas or self.weights[index] <= 0:
-                    continue
-                now = self.crowding(placement.replicas)
-                for target in below:
-                    if target in placement.replicas or self.crowding_after(index, source, target) > now:
-                        continue
-                    gain = self._gain(source, target, self.weights[index])
-                    if gain > 1e-12 and (fits is None or (gain, self.weights[index]) > fits[0]):
-                        fits = ((gain, self.weights[index]), index, target)
-            if fits is not None:
-                return fits[1], source, fits[2]
-        return None
+    def _best_move(self, source: int, below: Sequence[int], least: float) -> tuple[int, int] | None:
+        """Index and target of the move from a broker that lowers the larger of two loads most."""
+        best, found = (least, 0.0), None
+        for index in sorted(self.held[source]):
+            weight = self.weights[index]
+            # The least loaded broker is the best that a move can have; most placements end here.
+            if (self._gain(source, below[0], weight), weight) <= best:
+                continue
+            placement = self.placements[index]
+            now = self.crowding(placement.replicas)
+            for target in below:
+                gain = (self._gain(source, target, weight), weight)
+                if gain <= best:
+                    break
+                if target not in placement.replicas and self.crowding_after(index, source, target) <= now:
+                    best, found = gain, (index, target)
+                    break
+        return found
 
     def _gain(self, source: int, target: int, weight: float) -> float:
         """How much smaller the larger of two loads gets."""
@@ -155,20 +173,27 @@ class _Balancer:
     def spread_leaders(self) -> None:
         """Exchange the first replica with another of the same partition; no bytes travel."""
         leaders = _leaders(self.placements, self.brokers)
+        led: dict[int, set[int]] = {broker: set() for broker in leaders}
+        for index, placement in enumerate(self.placements):
+            led[placement.replicas[0]].add(index)
         for _ in range(10 * len(self.placements) + 100):
-            best = None
-            for placement in self.placements:
-                first = placement.replicas[0]
-                for other in placement.replicas[1:]:
-                    gap = leaders[first] - leaders[other]
-                    if gap >= 2 and (best is None or gap > best[0]):
-                        best = (gap, placement, other)
-            if best is None:
+            for first in sorted(leaders, key=lambda b: -leaders[b]):
+                others = [
+                    (leaders[other], other, index)
+                    for index in led[first]
+                    for other in self.placements[index].replicas[1:]
+                    if leaders[first] - leaders[other] >= 2
+                ]
+                if others:
+                    _, other, index = min(others)
+                    break
+            else:
                 return
-            _, placement, other = best
-            at = placement.replicas.index(other)
-            first = placement.replicas[0]
-            placement.replicas[0], placement.replicas[at] = other, first
+            replicas = self.placements[index].replicas
+            at = replicas.index(other)
+            replicas[0], replicas[at] = other, first
+            led[first].discard(index)
+            led[other].add(index)
             leaders[first] -= 1
             leaders[other] += 1
 
@@ -177,21 +202,38 @@ class _Balancer:
 
 
 def make_plan(brokers: Sequence[Broker], placements: Sequence[Placement], *, tolerance: float = 0.05) -> Plan:
-    """A plan for these brokers (others that hold replicas are left). ``tolerance`` is how far above the mean a broker
-    may stay, as a share of it. Raises PlanError."""
-    if not brokers:
-        raise PlanError("a plan needs a broker")
-    total = sum(p.size * len(p.replicas) for p in placements) or 1
-    traffic = sum(p.traffic * len(p.replicas) for p in placements)
-    weights = [p.size / total + (p.traffic / traffic if traffic else 0.0) for p in placements]
-    by_id = {broker.id: broker for broker in brokers}
-    work = [Placement(p.topic, p.partition, list(p.replicas), p.size, p.traffic) for p in placements]
-    balancer = _Balancer(by_id, work, weights)
+    """A plan for these brokers; others that hold replicas are emptied. ``tolerance`` is how far above the mean a
+    broker may stay, as a share of it. Raises PlanError."""
+    balancer = _balancer(brokers, placements)
     before = dict(balancer.load)
-    balancer.leave()
+    balancer.leave(before.keys() - balancer.brokers.keys())
     balancer.spread_racks()
     balancer.even_out(tolerance)
     balancer.spread_leaders()
+    return _plan(placements, balancer, before)
+
+
+def drain_plan(brokers: Sequence[Broker], placements: Sequence[Placement], leaving: Collection[int]) -> Plan:
+    """A plan that empties the ``leaving`` brokers and moves nothing else. ``brokers`` are those that may take
+    replicas; what is on others, for example on one that is down, stays. Raises PlanError."""
+    balancer = _balancer([broker for broker in brokers if broker.id not in leaving], placements)
+    before = dict(balancer.load)
+    balancer.leave(leaving)
+    return _plan(placements, balancer, before)
+
+
+def _balancer(brokers: Sequence[Broker], placements: Sequence[Placement]) -> _Balancer:
+    if not brokers:
+        raise PlanError("a plan needs a broker")
+    total = sum((p.size + _EMPTY_REPLICA_BYTES) * len(p.replicas) for p in placements)
+    traffic = sum(p.traffic * len(p.replicas) for p in placements)
+    weights = [(p.size + _EMPTY_REPLICA_BYTES) / total + (p.traffic / traffic if traffic else 0.0) for p in placements]
+    work = [Placement(p.topic, p.partition, list(p.replicas), p.size, p.traffic) for p in placements]
+    return _Balancer({broker.id: broker for broker in brokers}, work, weights)
+
+
+def _plan(placements: Sequence[Placement], balancer: _Balancer, before: dict[int, float]) -> Plan:
+    work = balancer.placements
     changed = [new for old, new in zip(placements, work, strict=True) if old.replicas != new.replicas]
     moved = sum(
         new.size * len(set(new.replicas) - set(old.replicas)) for old, new in zip(placements, work, strict=True)
