@@ -1,8 +1,10 @@
 """Failover and topic creation on three brokers, Odradek and Apache Kafka in alternation.
 
-Measured: creating a topic of many partitions until every broker knows it; from the kill of a leader to the first
-acknowledged record on its partition (the session timeout is within it, and shown); a controlled restart of a broker,
-from SIGTERM to serving again.
+Measured: creating a topic of many partitions until every broker knows it; a controller failover (its znode removed, so
+that no session timeout is within it) until the new controller has made a topic that every broker knows; from the kill
+of a leader to the first acknowledged record on its partition, and the part of that after ZooKeeper ended the session,
+in which all partitions of the killed broker get other leaders; a controlled restart of a broker, from SIGTERM to
+serving.
 """
 
 from __future__ import annotations
@@ -15,12 +17,14 @@ import time
 from pathlib import Path
 from typing import Literal
 
+from kazoo.client import KazooClient
+
 from broker.dev.processes import free_ports
 from broker.dev.zookeeper import ZooKeeperServer
-from tests.support.cluster import CLOCK, Cluster, running_cluster
+from tests.support.cluster import CLOCK, Broker, Cluster, running_cluster
 
 SESSION_MS = 4000
-METRICS = ("create", "failover", "stop", "restart")
+METRICS = ("create", "controller", "failover", "after_session", "stop", "restart")
 
 
 def produce(cluster: Cluster, topic: str, timeout_s: float = 60) -> None:
@@ -55,6 +59,51 @@ def known_everywhere(cluster: Cluster, topic: str, partitions: int) -> bool:
     return True
 
 
+def controller_failover(cluster: Cluster) -> float:
+    """Seconds from the removal of `/controller` until a topic made after it is known everywhere."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    zk = KazooClient(cluster.zookeeper)
+    zk.start(30)
+    try:
+        began = time.monotonic()
+        zk.delete("/controller")
+        while True:
+            # A new client each time: librdkafka goes on asking the controller that it knows.
+            admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+            try:
+                admin.create_topics([NewTopic("after", 1, 3)], request_timeout=30)["after"].result(30)
+                break
+            except KafkaException as error:
+                if time.monotonic() - began > 120:
+                    raise RuntimeError(f"no controller makes a topic: {error}") from error
+                time.sleep(0.01)
+        while not known_everywhere(cluster, "after", 1):
+            time.sleep(0.01)
+        return time.monotonic() - began
+    finally:
+        zk.stop()
+        zk.close()
+
+
+def leader_failover(cluster: Cluster, leader: Broker, topic: str) -> tuple[float, float]:
+    """Seconds from the kill of the leader, and from the end of its session, to the first acknowledged record."""
+    zk = KazooClient(cluster.zookeeper)
+    zk.start(30)
+    ended: list[float] = []
+    try:
+        zk.exists(f"/brokers/ids/{leader.broker_id}", watch=lambda _: ended.append(time.monotonic()))
+        leader.kill()
+        began = time.monotonic()
+        produce(cluster, topic)
+        done = time.monotonic()
+    finally:
+        zk.stop()
+        zk.close()
+    return done - began, done - ended[0]
+
+
 def measure(kind: Literal["odradek", "kafka"], directory: Path, zookeeper: str, partitions: int) -> dict[str, float]:
     """Seconds of each metric on a fresh cluster."""
     from confluent_kafka.admin import AdminClient, NewTopic
@@ -70,11 +119,9 @@ def measure(kind: Literal["odradek", "kafka"], directory: Path, zookeeper: str, 
         while not known_everywhere(cluster, "many", partitions):
             time.sleep(0.05)
         create = time.monotonic() - began
+        controller = controller_failover(cluster)
         leader = cluster.brokers[2]
-        leader.kill()
-        began = time.monotonic()
-        produce(cluster, "small")
-        failover = time.monotonic() - began
+        failover, after_session = leader_failover(cluster, leader, "small")
         cluster.wait_forgotten(leader)
         leader.start()
         cluster.wait_ready()
@@ -84,7 +131,14 @@ def measure(kind: Literal["odradek", "kafka"], directory: Path, zookeeper: str, 
         leader.start()
         cluster.wait_ready()
         restart = time.monotonic() - began
-    return {"create": create, "failover": failover, "stop": stop, "restart": restart}
+    return {
+        "create": create,
+        "controller": controller,
+        "failover": failover,
+        "after_session": after_session,
+        "stop": stop,
+        "restart": restart,
+    }
 
 
 def main() -> None:
@@ -115,7 +169,9 @@ def main() -> None:
         return
     names = {
         "create": f"create {partitions} partitions, known everywhere, s",
+        "controller": f"controller failover with {partitions} partitions, until it has made a topic, s",
         "failover": f"leader killed to first acknowledged record, s (session {SESSION_MS / 1000:g} s)",
+        "after_session": "of that, after the session ended, s",
         "stop": "controlled shutdown, s",
         "restart": "controlled shutdown and start until all know it, s",
     }
