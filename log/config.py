@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 MAX_INT64 = 2**63 - 1
@@ -45,20 +46,38 @@ class LogConfig:
     segment_ms: int = 604_800_000
     unclean_leader_election_enable: bool = False
 
-    @property
-    def compact(self) -> bool:
-        """Whether the cleaner compacts this log."""
-        return "compact" in self.cleanup_policy
+    # What follows from the settings, worked out once because every append asks for it.
+    compact: bool = field(init=False, repr=False, compare=False)
+    """Whether the cleaner compacts this log."""
+    delete: bool = field(init=False, repr=False, compare=False)
+    """Whether retention by time and size applies."""
+    max_segment_ms: int = field(init=False, repr=False, compare=False)
+    """The age at which a segment rolls; compaction lag can ask for less than `segment.ms`."""
+    any_timestamp: bool = field(init=False, repr=False, compare=False)
+    """Whether no limit is set on the timestamps of records."""
+    stores_as_sent: bool = field(init=False, repr=False, compare=False)
+    """Whether a well-formed batch is kept as the client made it, whatever keys and timestamps it has."""
 
-    @property
-    def delete(self) -> bool:
-        """Whether retention by time and size applies."""
-        return "delete" in self.cleanup_policy
-
-    @property
-    def max_segment_ms(self) -> int:
-        """The age at which a segment rolls; compaction lag can ask for less than `segment.ms`."""
-        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compact else self.segment_ms
+    def __post_init__(self) -> None:
+        derive = partial(object.__setattr__, self)
+        compact = "compact" in self.cleanup_policy
+        any_timestamp = (
+            self.message_timestamp_difference_max_ms
+            == self.message_timestamp_before_max_ms
+            == self.message_timestamp_after_max_ms
+            == MAX_INT64
+        )
+        derive("compact", compact)
+        derive("delete", "delete" in self.cleanup_policy)
+        derive("max_segment_ms", min(self.segment_ms, self.max_compaction_lag_ms) if compact else self.segment_ms)
+        derive("any_timestamp", any_timestamp)
+        derive(
+            "stores_as_sent",
+            self.compression_type == "producer"
+            and self.message_timestamp_type == "CreateTime"
+            and any_timestamp
+            and not compact,
+        )
 
     @property
     def timestamp_before_max_ms(self) -> int:
@@ -71,26 +90,6 @@ class LogConfig:
         """How far a record's timestamp may lie in the future; falls back to the deprecated difference setting."""
         after = self.message_timestamp_after_max_ms
         return after if after != MAX_INT64 else self.message_timestamp_difference_max_ms
-
-    @property
-    def any_timestamp(self) -> bool:
-        """Whether no limit is set on the timestamps of records."""
-        return (
-            self.message_timestamp_difference_max_ms
-            == self.message_timestamp_before_max_ms
-            == self.message_timestamp_after_max_ms
-            == MAX_INT64
-        )
-
-    @property
-    def stores_as_sent(self) -> bool:
-        """Whether a well-formed batch is kept as the client made it, whatever keys and timestamps it has."""
-        return (
-            self.compression_type == "producer"
-            and self.message_timestamp_type == "CreateTime"
-            and self.any_timestamp
-            and not self.compact
-        )
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, str], defaults: LogConfig | None = None) -> LogConfig:
@@ -143,5 +142,7 @@ _SPECIAL: dict[str, Callable[[str], Any]] = {
     "min.cleanable.dirty.ratio": float,
 }
 _PARSERS: dict[str, Callable[[str], Any]] = {
-    name.replace("_", "."): _SPECIAL.get(name.replace("_", "."), int) for name in LogConfig.__dataclass_fields__
+    name.replace("_", "."): _SPECIAL.get(name.replace("_", "."), int)
+    for name, setting in LogConfig.__dataclass_fields__.items()
+    if setting.init
 }

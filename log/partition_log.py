@@ -208,8 +208,9 @@ class PartitionLog:
                 mark.message_offset,
             )
         self._high_watermark = mark
-        self.producers.on_high_watermark_updated(mark.message_offset)
-        self.update_first_unstable_offset()
+        if self._first_unstable is not None or self.producers.has_undecided:
+            self.producers.on_high_watermark_updated(mark.message_offset)
+            self.update_first_unstable_offset()
 
     @property
     def last_stable_offset(self) -> int:

@@ -127,6 +127,11 @@ class ProducerStateManager:
         ]
 
     @property
+    def has_undecided(self) -> bool:
+        """Whether `first_unstable_offset` has a value."""
+        return bool(self._ongoing or self._unreplicated)
+
+    @property
     def first_unstable_offset(self) -> int | None:
         """The first offset of the oldest transaction that is open, or ended at or above the high watermark."""
         ongoing = next(iter(self._ongoing), None)

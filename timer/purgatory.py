@@ -240,6 +240,14 @@ class Purgatory(Generic[T]):
                 return False
         return True
 
+    def is_watched(self, key: Hashable) -> bool:
+        """Whether an operation may be waiting on `key`: a look without a lock, for events that mostly find nobody.
+
+        False is enough to leave `check_and_complete` out, if what the event changed can be seen already: an operation
+        that is watched only after this look checks for itself once more.
+        """
+        return key in self._shards[hash(key) % _SHARDS].lists
+
     def check_and_complete(self, key: Hashable) -> int:
         """An event on `key`: try every operation watched by it; returns how many this call completed."""
         shard = self._shards[hash(key) % _SHARDS]

@@ -27,6 +27,14 @@ class DelayedOperations:
     def num_delete_records(self) -> int:
         return self.delete_records.num_delayed
 
+    def is_watched(self, topic_partition: TopicPartition) -> bool:
+        """Whether `check_all` has anything to look at."""
+        return (
+            self.fetch.is_watched(topic_partition)
+            or self.produce.is_watched(topic_partition)
+            or self.delete_records.is_watched(topic_partition)
+        )
+
     def check_all(self, topic_partition: TopicPartition) -> None:
         """After a move of the high or low watermark."""
         self.fetch.check_and_complete(topic_partition)

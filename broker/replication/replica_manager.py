@@ -315,7 +315,8 @@ class ReplicaManager:
             info, moved = partition.append_as_leader(records, origin, required_acks, request_version, guard)
         except Exception as error:
             return self._append_failure(tp, error)
-        self._action_queue.add(partial(self._after_append, tp, moved))
+        if self.delayed.is_watched(tp):
+            self._action_queue.add(partial(self._after_append, tp, moved))
         size = len(records)
         count = info.last_offset - info.first_offset + 1
         topic_meters.bytes_in.mark(size)

@@ -338,6 +338,19 @@ def test_transactions_bound_the_last_stable_offset(harness, log):
         assert [p.producer_id for p in copy.active_producers()] == [7]
 
 
+def test_a_transaction_that_is_cut_off_bounds_nothing_any_more(harness, log):
+    append(log, b"plain")
+    guard = log.maybe_start_transaction_verification(7, 0, 0)
+    produce(log, 0, b"t0", transactional=True, guard=guard)
+    log.update_high_watermark(2)
+    assert log.last_stable_offset == 1
+    log.truncate_to(1)
+    for _ in range(2):
+        append(log, b"plain")
+        log.update_high_watermark(log.log_end_offset)
+    assert log.last_stable_offset == 3
+
+
 def test_open_transaction_survives_a_restart(harness, log):
     guard = log.maybe_start_transaction_verification(7, 0, 0)
     produce(log, 0, b"t0", transactional=True, guard=guard)

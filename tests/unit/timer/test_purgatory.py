@@ -136,3 +136,28 @@ def test_restart_puts_the_timeout_off(purgatory: Purgatory[Waiting], clock: Manu
     assert operation.events == ["complete", "expire"]
     assert not purgatory.restart(operation, 100)
     assert purgatory.num_delayed == 0
+
+
+def test_is_watched_tells_whether_an_event_has_anybody_to_look_at(purgatory: Purgatory[Waiting]) -> None:
+    operation = Waiting(100)
+    assert not purgatory.is_watched("a")
+    assert not purgatory.try_complete_else_watch(operation, ["a"])
+    assert purgatory.is_watched("a")
+    assert not purgatory.is_watched("b")
+    operation.ready = True
+    assert purgatory.check_and_complete("a") == 1
+    assert not purgatory.is_watched("a")
+
+
+def test_an_event_that_saw_no_watcher_is_seen_by_the_watcher(purgatory: Purgatory[Waiting]) -> None:
+    """What makes it safe to leave the check out: the event comes between the watcher's first look and its watch."""
+    operation = Waiting(100)
+
+    def event(each: Waiting) -> None:
+        if each.checks == 1:
+            each.ready = True
+            assert not purgatory.is_watched("a")
+
+    operation.on_check = event
+    assert purgatory.try_complete_else_watch(operation, ["a"])
+    assert operation.events == ["complete"]
