@@ -109,7 +109,7 @@ def handle(call: Call[FetchRequest]) -> FetchResponse | None:
         answers = failed.copy()
         for tp, result in results:
             answers.append((keys[tp], _answer(call, tp, result, is_follower)))
-        _respond(call, context, answers, is_follower)
+        _respond(call, context, answers, replica_id)
 
     if entries:
         broker.replica_manager.fetch_messages(params, entries, respond)
@@ -237,14 +237,15 @@ def _current_leader(call: Call[FetchRequest], tp: TopicPartition) -> LeaderIdAnd
     )
 
 
-def _respond(call: Call[FetchRequest], context: FetchContext, answers: list[Answer], is_follower: bool) -> None:
+def _respond(call: Call[FetchRequest], context: FetchContext, answers: list[Answer], replica_id: int) -> None:
     error, session_id, sent = context.finish(answers)
     if len(sent) != len(answers):
         _release_unsent(answers, sent)
     by_id = call.header.api_version >= 13
     topics: list[FetchableTopicResponse] = []
     current: FetchableTopicResponse | None = None
-    metrics = call.broker.replica_manager.metrics
+    manager = call.broker.replica_manager
+    metrics = manager.metrics
     leaders: set[int] | None = None
     for key, answer in sent:
         name = key.topic or ""
@@ -255,8 +256,8 @@ def _respond(call: Call[FetchRequest], context: FetchContext, answers: list[Answ
         records = answer.records
         size = 0 if records is None else len_of(records)
         if size:
-            if is_follower:
-                metrics.all_topics.replication_bytes_out.mark(size)
+            if replica_id >= 0:
+                manager.on_sent_to_follower(TopicPartition(name, key.partition), replica_id, size)
             else:
                 metrics.topic(name).bytes_out.mark(size)
                 metrics.all_topics.bytes_out.mark(size)

@@ -36,6 +36,7 @@ from broker.replication.results import (
     LogReadResult,
     PartitionAppendResult,
 )
+from broker.replication.throttle import ReplicationThrottles
 from log.fetch_data import FetchIsolation
 from log.manager import LogManager
 from log.offsets import TimestampAndOffset
@@ -100,8 +101,7 @@ class ReplicaManager:
         self.partitions: dict[TopicPartition, Partition | OfflineSlot] = {}
         self.fetchers: FetcherManager | None = None
         self.selector: ReplicaSelector | None = None
-        self.leader_quota: Any = None
-        self.follower_quota: Any = None
+        self.throttles = ReplicationThrottles(config, clock, metrics)
         self.is_shutting_down = False
         self._scheduler = scheduler
         self._action_queue = action_queue
@@ -223,9 +223,11 @@ class ReplicaManager:
 
     def on_topic_config(self, topic: str, overrides: Mapping[str, str]) -> None:
         """The overrides of a topic changed (the log manager knows already)."""
+        self.throttles.on_topic_config(topic, overrides)
 
     def on_broker_config(self) -> None:
         """Dynamic configs of this broker changed."""
+        self.throttles.on_broker_config()
 
     def log_topic_id(self, tp: TopicPartition) -> bytes | None:
         """The topic id that an existing log on disk was written under."""
@@ -234,28 +236,34 @@ class ReplicaManager:
 
     def throttles_follower(self, params: FetchParams, tp: TopicPartition) -> bool:
         """Whether the leader throttle holds back this replica: only replicas outside the ISR ever are."""
-        quota = self.leader_quota
-        if quota is None or params.replica_id < 0:
+        quota = self.throttles.leader
+        if params.replica_id < 0 or not quota.is_throttled(tp):
             return False
         partition = self.get_partition(tp)
         if partition is None or params.replica_id in partition.isr_state.isr:
             return False
-        return bool(quota.is_throttled(tp) and quota.is_exceeded())
+        return quota.is_exceeded()
 
     def throttles_own_fetch(self, tp: TopicPartition, state: PartitionFetchState) -> bool:
         """Whether this follower rests a partition because of the follower throttle."""
-        quota = self.follower_quota
-        if quota is None or state.is_replica_in_sync:
-            return False
-        return bool(quota.is_throttled(tp) and quota.is_exceeded())
+        quota = self.throttles.follower
+        return quota.is_throttled(tp) and not state.is_replica_in_sync and quota.is_exceeded()
 
     def on_replicated_bytes(self, tp: TopicPartition, partition: Partition, size: int) -> None:
         """Count what a follower received."""
         if partition.is_reassigning and partition.is_adding_local_replica:
             self.metrics.all_topics.reassignment_bytes_in.mark(size)
-        quota = self.follower_quota
-        if quota is not None and quota.is_throttled(tp):
-            quota.record(size)
+        if self.throttles.follower.is_throttled(tp):
+            self.throttles.follower.record(size)
+
+    def on_sent_to_follower(self, tp: TopicPartition, replica_id: int, size: int) -> None:
+        """Count what a follower is sent."""
+        self.metrics.all_topics.replication_bytes_out.mark(size)
+        partition = self.get_partition(tp)
+        if partition is not None and replica_id in partition.adding_replicas:
+            self.metrics.all_topics.reassignment_bytes_out.mark(size)
+        if self.throttles.leader.is_throttled(tp):
+            self.throttles.leader.record(size)
 
     # ------------------------------------------------------------------ append
 
@@ -423,7 +431,7 @@ class ReplicaManager:
             )
         except Exception as error:
             return self._read_failure(tp, error)
-        if result.size and self.leader_quota is not None and self.throttles_follower(params, tp):
+        if result.size and self.throttles_follower(params, tp):
             result.release()
         return result
 
