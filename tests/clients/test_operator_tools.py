@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as Position
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from broker.cli.errors import CommandError
 from broker.cli.main import odradek
+from broker.cli.reassignment_files import to_json
+from broker.cli.reassignments import replicas_of
+from broker.cli.replica_sizes import sizes_on
 from broker.dev.waiting import wait_until
+from log.topic_partition import TopicPartition
 from network.cluster_metadata import PartitionMetadata
 from network.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -24,6 +35,7 @@ from tests.support.cluster import CLOCK, Cluster, running_cluster
 
 RACKS = {0: "left", 1: "left", 2: "right", 3: "right"}
 WAIT_MS = 60_000
+REASSIGN_TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 ELECTION_TOOL = "org.apache.kafka.tools.LeaderElectionCommand"
 
 
@@ -50,7 +62,7 @@ def output(cluster: Cluster, *words: object) -> str:
     """What a command that succeeds prints."""
     result = run(cluster, *words)
     assert result.exit_code == 0, result.output
-    return result.output
+    return result.stdout
 
 
 def create(cluster: Cluster, topic: str, replicas: list[list[int]], **configs: str) -> None:
@@ -157,3 +169,230 @@ def test_an_unclean_election_brings_a_leader_back(cluster: Cluster) -> None:
         first.start()
         cluster.wait_ready()
     wait_for(cluster, "unclean", lambda found: set(found[0].isr) == {2, 3})
+
+
+# -- reassign ----------------------------------------------------------------------------------------------------------
+
+
+def fill(cluster: Cluster, topic: str, count: int, size: int = 1000) -> None:
+    """Records of random bytes, round the partitions."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "linger.ms": 20})
+    numbers = sorted(partitions(cluster, topic))
+    for number in range(count):
+        producer.produce(topic, os.urandom(size), partition=numbers[number % len(numbers)])
+        producer.poll(0)
+    assert producer.flush(60) == 0
+
+
+def read_back(cluster: Cluster, topic: str, count: int) -> set[bytes]:
+    """All records of a topic."""
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "read-back", "enable.auto.commit": False})
+    consumer.assign([Position(topic, number, 0) for number in partitions(cluster, topic)])
+    found: set[bytes] = set()
+
+    def complete() -> bool:
+        found.update(message.value() for message in consumer.consume(500, timeout=1) if message.error() is None)
+        return len(found) >= count
+
+    assert wait_until(complete, CLOCK, WAIT_MS), len(found)
+    consumer.close()
+    return found
+
+
+def plan_file(path: Path, topic: str, replicas: dict[int, list[int]]) -> Path:
+    path.write_text(to_json({TopicPartition(topic, number): ids for number, ids in replicas.items()}))
+    return path
+
+
+def assignments(text: str) -> list[dict[str, Any]]:
+    """The JSON objects in an output, in order."""
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+
+def replicas(cluster: Cluster, topic: str) -> dict[int, list[int]]:
+    return {number: found.replicas for number, found in partitions(cluster, topic).items()}
+
+
+def in_sync(cluster: Cluster, topic: str) -> None:
+    wait_for(cluster, topic, lambda found: all(len(p.isr) == len(p.replicas) for p in found.values()))
+
+
+def test_generate_execute_verify(cluster: Cluster, tmp_path: Path) -> None:
+    """A topic that lies on one rack spreads over both."""
+    create(cluster, "moved", [[0, 1], [1, 0], [0, 1], [1, 0]])
+    fill(cluster, "moved", 400)
+    before = read_back(cluster, "moved", 400)
+    topics, plan = tmp_path / "topics.json", tmp_path / "plan.json"
+    topics.write_text('{"version": 1, "topics": [{"topic": "moved"}]}')
+    text = output(cluster, "reassign", "generate", "--topics-to-move-json-file", topics, "--output", plan)
+    current, proposed = assignments(text)
+    assert proposed == json.loads(plan.read_text())
+    assert [p["replicas"] for p in current["partitions"]] == [[0, 1], [1, 0], [0, 1], [1, 0]]
+
+    assert "Started the reassignment of moved-0, moved-1, moved-2, moved-3." in output(
+        cluster, "reassign", "execute", plan
+    )
+    assert wait_until(lambda: "progress" not in output(cluster, "reassign", "verify", plan), CLOCK, WAIT_MS)
+    text = output(cluster, "reassign", "verify", plan)
+    assert text.count("is completed.") == 4
+    in_sync(cluster, "moved")
+    found = replicas(cluster, "moved")
+    assert all({RACKS[broker] for broker in ids} == {"left", "right"} for ids in found.values())
+    assert Counter(broker for ids in found.values() for broker in ids) == {0: 2, 1: 2, 2: 2, 3: 2}
+    assert read_back(cluster, "moved", 400) == before
+    assert output(cluster, "reassign", "list") == "No reassignment goes on.\n"
+
+
+def test_what_execute_refuses(cluster: Cluster, tmp_path: Path) -> None:
+    create(cluster, "refused", [[0]])
+    for wanted, reason in (
+        ({0: [9]}, "brokers that do not run: 9"),
+        ({1: [1]}, "there is no partition refused-1"),
+    ):
+        with pytest.raises(CommandError, match=reason):
+            run(cluster, "reassign", "execute", plan_file(tmp_path / "plan.json", "refused", wanted))
+    text = to_json({TopicPartition("refused", 0): [1]}).replace('"any"', '"/data"')
+    (tmp_path / "plan.json").write_text(text)
+    with pytest.raises(CommandError, match="log directories of refused-0"):
+        run(cluster, "reassign", "execute", tmp_path / "plan.json")
+    with pytest.raises(CommandError, match="brokers that do not run: 17"):
+        run(cluster, "reassign", "generate", "--topic", "refused", "--broker-list", "0,17")
+    create(cluster, "wide", [[0, 1, 2]])
+    with pytest.raises(CommandError, match="too few"):
+        run(cluster, "reassign", "generate", "--topic", "wide", "--broker-list", "0,1")
+    assert replicas(cluster, "refused") == {0: [0]}
+
+
+RATE = 300_000  # bytes/s
+LARGEST_FETCH = 1_048_576  # replica.fetch.max.bytes: what passes whole once it may
+
+
+def limit_by_hand(cluster: Cluster, topic: str, side: str, broker: int) -> None:
+    """Throttle only one side, with configs as any client sets them."""
+    admin = AdminClient({"bootstrap.servers": cluster.brokers[broker].address})
+    for kind, name, key, value in (
+        (ResourceType.TOPIC, topic, f"{side}.replication.throttled.replicas", f"0:{broker}"),
+        (ResourceType.BROKER, str(broker), f"{side}.replication.throttled.rate", str(RATE)),
+    ):
+        entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(kind, name, incremental_configs=[entry])
+        admin.incremental_alter_configs([resource])[resource].result(30)
+
+
+def bytes_on(cluster: Cluster, broker: int, topic: str) -> int:
+    with cluster.client() as client:
+        return sum(sizes_on(client, broker, [TopicPartition(topic, 0)]).values())
+
+
+@pytest.mark.parametrize(("side", "source", "target"), [("both", 0, 1), ("leader", 2, 3), ("follower", 3, 2)])
+def test_a_throttle_slows_a_reassignment_down(
+    cluster: Cluster, tmp_path: Path, side: str, source: int, target: int
+) -> None:
+    """Never more than the rate and two fetches arrive, however fast the machine is; unlimited, all would be there.
+
+    Each case has a broker to itself: a rate remembers what passed in the 11 s before.
+    """
+    topic = f"throttled-by-{side}"
+    create(cluster, topic, [[source]])
+    fill(cluster, topic, 120, 50_000)
+    size = bytes_on(cluster, source, topic)
+    plan = plan_file(tmp_path / "plan.json", topic, {0: [target]})
+    if side == "leader":
+        limit_by_hand(cluster, topic, "leader", source)
+    elif side == "follower":
+        limit_by_hand(cluster, topic, "follower", target)
+    started = CLOCK.monotonic_ms()
+    output(cluster, "reassign", "execute", plan, *(["--throttle", RATE] if side == "both" else []))
+    moved = 0
+    while CLOCK.monotonic_ms() - started < 6_000:
+        moved = bytes_on(cluster, target, topic)
+        allowed = RATE * (CLOCK.monotonic_ms() - started) / 1000 + 2 * LARGEST_FETCH
+        assert moved <= allowed < size
+        time.sleep(0.2)
+    assert moved > 0
+    assert "still in progress" in output(cluster, "reassign", "verify", plan)
+    output(cluster, "reassign", "execute", plan, "--additional", "--throttle", 10**9, "--wait")
+    assert replicas(cluster, topic) == {0: [target]}
+    assert len(read_back(cluster, topic, 120)) == 120
+    # Nothing stays slow: the limits went with the end of the move.
+    overridden = output(cluster, "topics", "describe", topic)
+    assert "throttled.replicas" not in overridden
+
+
+def test_a_reassignment_is_cancelled_half_way(cluster: Cluster, tmp_path: Path) -> None:
+    """The limit lets one fetch pass, then nothing for a while, so nothing ends before it is cancelled."""
+    create(cluster, "cancelled", [[0, 1], [1, 0]])
+    fill(cluster, "cancelled", 160, 50_000)
+    plan = plan_file(tmp_path / "plan.json", "cancelled", {0: [0, 3], 1: [3, 0]})
+    other = plan_file(tmp_path / "other.json", "cancelled", {1: [2, 0]})
+    output(cluster, "reassign", "execute", plan, "--throttle", 1)
+    text = output(cluster, "reassign", "verify", plan)
+    assert text.count("is still in progress.") == 2
+    listed = output(cluster, "reassign", "list").splitlines()
+    assert listed[0] == "cancelled-0: replicas 0,3,1, adding 3, removing 1"
+    with pytest.raises(CommandError, match="cancelled-0, cancelled-1; --additional"):
+        run(cluster, "reassign", "execute", other)
+    output(cluster, "reassign", "execute", other, "--additional", "--throttle", 2)
+    assert "cancelled-1 goes on, but to [2, 0]" in output(cluster, "reassign", "verify", plan)
+    assert "Cancelled the reassignment of cancelled-0, cancelled-1." in output(cluster, "reassign", "cancel", plan)
+    wait_for(cluster, "cancelled", lambda found: all(set(p.replicas) == {0, 1} for p in found.values()))
+    assert output(cluster, "reassign", "list") == "No reassignment goes on.\n"
+    assert output(cluster, "reassign", "cancel", plan) == "None of these reassignments goes on.\n"
+    in_sync(cluster, "cancelled")
+    assert len(read_back(cluster, "cancelled", 160)) == 160
+
+
+def test_kafkas_tool_takes_our_plan_and_we_take_its(cluster: Cluster, tmp_path: Path) -> None:
+    create(cluster, "shared", [[0, 1], [0, 1]])
+    fill(cluster, "shared", 100)
+    ours = tmp_path / "ours.json"
+    output(cluster, "reassign", "generate", "--topic", "shared", "--broker-list", "2,3", "--output", ours)
+
+    def tool(*words: str) -> str:
+        done = kafka.run_tool(REASSIGN_TOOL, "--bootstrap-server", cluster.bootstrap, *words)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    text = tool("--reassignment-json-file", str(ours), "--execute", "--throttle", "100000000")
+    assert "Successfully started partition reassignments for shared-0,shared-1" in text
+    assert wait_until(lambda: "progress" not in output(cluster, "reassign", "verify", ours), CLOCK, WAIT_MS)
+    text = tool("--reassignment-json-file", str(ours), "--verify")
+    assert text.count("is completed.") == 2
+    assert all(set(ids) == {2, 3} for ids in replicas(cluster, "shared").values())
+
+    topics, theirs = tmp_path / "topics.json", tmp_path / "theirs.json"
+    topics.write_text('{"version": 1, "topics": [{"topic": "shared"}]}')
+    text = tool("--topics-to-move-json-file", str(topics), "--broker-list", "0,2", "--generate")
+    theirs.write_text(json.dumps(assignments(text)[1]))
+    output(cluster, "reassign", "execute", theirs, "--wait")
+    assert all(set(ids) == {0, 2} for ids in replicas(cluster, "shared").values())
+    assert tool("--reassignment-json-file", str(theirs), "--verify").count("is completed.") == 2
+    assert len(read_back(cluster, "shared", 100)) == 100
+
+
+def test_a_broker_is_drained_and_safe_to_stop(cluster: Cluster, tmp_path: Path) -> None:
+    create(cluster, "drained", [[1, 2], [2, 3], [0, 2]])
+    fill(cluster, "drained", 90)
+    plan = tmp_path / "plan.json"
+    plan.write_text(output(cluster, "brokers", "decommission", 2, "--dry-run"))
+    assert all(2 not in p["replicas"] for p in json.loads(plan.read_text())["partitions"])
+    result = run(cluster, "brokers", "decommission", 2, "--at-once", 2)
+    assert result.exit_code == 0, result.output
+    assert "Broker 2 holds no replica any more. It is safe to stop" in result.stdout
+    assert "broker 2: 2 partitions: " in result.stderr
+    with cluster.client() as client:
+        held = [tp for tp, ids in replicas_of(client.metadata()).items() if 2 in ids]
+    assert held == []
+    assert {number: ids[0] for number, ids in replicas(cluster, "drained").items() if number != 1} == {0: 1, 2: 0}
+    cluster.brokers[2].stop()
+    try:
+        in_sync(cluster, "drained")
+        assert len(read_back(cluster, "drained", 90)) == 90
+        create(cluster, "everywhere", [[0, 1, 3]])
+        with pytest.raises(CommandError, match=r"cannot leave: .* too few"):
+            run(cluster, "brokers", "decommission", 3)
+    finally:
+        cluster.brokers[2].start()
+        cluster.wait_ready()
+    with pytest.raises(CommandError, match="there is no broker 17"):
+        run(cluster, "brokers", "decommission", 17)
