@@ -48,6 +48,8 @@ _WRONG_COORDINATOR = frozenset(
     }
 )
 _REPEAT = frozenset({ErrorCode.THROTTLING_QUOTA_EXCEEDED})
+# A topic that was made a moment ago is not known to every broker yet, and has no leader for a moment.
+_NOT_YET = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE})
 _FIRST_BOOTSTRAP_ID = -1
 _ONE_KEY = 3  # the last version of FindCoordinator that asks for a single key
 
@@ -74,15 +76,19 @@ class ClusterClient:
         retry_backoff_ms: int = 100,
         retry_backoff_max_ms: int = 1_000,
         metadata_max_age_ms: int = 300_000,
+        topic_patience_ms: int = 1_000,
         wrap: SocketWrapper | None = None,
     ) -> None:
-        """`bootstrap` is `host:port,host:port` or a list. Raises ValueError for an address that is none."""
+        """`bootstrap` is `host:port,host:port` or a list. `topic_patience_ms` is how long a topic that a broker does
+        not know is asked for again, as it may have been made a moment ago. Raises ValueError for an address that is
+        none."""
         self._bootstrap = parse_bootstrap(bootstrap)
         self._clock = clock
         self._request_timeout_ms = request_timeout_ms
         self._backoff_ms = retry_backoff_ms
         self._backoff_max_ms = retry_backoff_max_ms
         self._max_age_ms = metadata_max_age_ms
+        self._patience_ms = topic_patience_ms
         self._pool = ConnectionPool(client_id, clock, connect_timeout_ms=connect_timeout_ms, wrap=wrap)
         self._condition = threading.Condition()
         self._closed = False
@@ -128,17 +134,23 @@ class ClusterClient:
         return result
 
     def topic(self, name: str, *, refresh: bool = False) -> TopicMetadata:
-        """A topic's metadata, from memory when it is fresh. Raises `ApiError` with the topic's error."""
+        """A topic's metadata, from memory when it is fresh. Raises `ApiError` with the topic's error; before it says
+        that there is no such topic it asks again for the client's `topic_patience_ms`, as brokers hear of a new topic
+        one after the other."""
         with self._condition:
             known = self._topics.get(name)
         if not refresh and known is not None and self._clock.monotonic_ms() - known[1] < self._max_age_ms:
             return known[0]
-        found = self.metadata([name]).topics.get(name)
-        if found is None:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name)
-        if found.error is not ErrorCode.NONE:
-            raise ApiError(found.error, name)
-        return found
+        deadline = self._deadline(self._patience_ms)
+        while True:
+            found = self.metadata([name]).topics.get(name)
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if found is None else found.error
+            if found is not None and code is ErrorCode.NONE:
+                return found
+            left = deadline - self._clock.monotonic_ms()
+            if code not in _NOT_YET or left <= 0:
+                raise ApiError(code, name)
+            self._pause(min(self._backoff_ms, left))
 
     def brokers(self) -> dict[int, BrokerAddress]:
         """The live brokers as last heard of; asks if nothing has been heard."""
@@ -264,14 +276,12 @@ class ClusterClient:
                 failure = error
             except ApiError as error:
                 if not error.code.retriable or error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    raise  # a topic that metadata does not know will not come by waiting
+                    raise  # `topic` has waited for it already
                 failure = error
             left = deadline - self._clock.monotonic_ms()
             if left <= 0:
                 break
-            with self._condition:
-                if not self._closed:
-                    self._clock.wait(self._condition, min(backoff, left))
+            self._pause(min(backoff, left))
             backoff = min(backoff * 2, self._backoff_max_ms)
             if refresh is not None:
                 try:
@@ -283,6 +293,12 @@ class ClusterClient:
         if isinstance(failure, ApiError):
             raise failure
         raise ClusterUnavailable(f"no answer to {type(message).__name__}: {failure}") from failure
+
+    def _pause(self, duration_ms: int) -> None:
+        """Wait, but not beyond `close`."""
+        with self._condition:
+            if not self._closed:
+                self._clock.wait(self._condition, duration_ms)
 
     def _some_broker(self) -> BrokerAddress:
         """Known brokers and bootstrap addresses in turn, so that one that is down is tried only now and then."""

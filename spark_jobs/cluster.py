@@ -7,9 +7,8 @@ import threading
 from collections.abc import Callable, Mapping
 from types import TracebackType
 
-from network.client import ConnectionFailed
 from network.cluster_client import ClusterClient
-from network.cluster_metadata import BrokerAddress
+from network.cluster_metadata import BrokerAddress, TopicMetadata
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -21,6 +20,14 @@ from spark_jobs.options import EARLIEST, LATEST, Partition, ReadOptions
 from timer.clock import Clock, SystemClock
 
 CLIENT_ID = "odradek-spark"
+# How long a topic that brokers do not know is asked for again: it may have been made a moment ago, and a broker that
+# has just started knows nothing for a moment.
+TOPIC_PATIENCE_MS = 5_000
+# How long offsets are asked for while partitions change their leader.
+OFFSETS_TIMEOUT_MS = 60_000
+_MOVE_BACKOFF_MS = 100
+_CALL_TIMEOUT_MS = 3_000  # of the first try of a request; a broker that has just died answers nothing
+_NOT_YET = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE})
 _INTERNAL_BY_PATTERN = frozenset({"__consumer_offsets", "__transaction_state"})
 
 
@@ -30,7 +37,7 @@ class SubscriptionError(Exception):
 
 def open_client(options: ReadOptions) -> ClusterClient:
     """A client for the query's cluster; close it or use it as a context manager."""
-    return ClusterClient(options.bootstrap_servers, CLIENT_ID, SystemClock())
+    return ClusterClient(options.bootstrap_servers, CLIENT_ID, SystemClock(), topic_patience_ms=TOPIC_PATIENCE_MS)
 
 
 class ClusterMetadata:
@@ -66,7 +73,7 @@ class ClusterMetadata:
             names = [n for n in known if subscription.matches(n) and n not in _INTERNAL_BY_PATTERN]
         else:
             names = list(subscription.topics or subscription.assignment)
-            known = self._client.metadata(names).topics
+            known = self._named(names, tolerate_missing)
             missing = [n for n in names if n not in known or known[n].error is not ErrorCode.NONE]
             if missing and not tolerate_missing:
                 raise SubscriptionError(
@@ -85,6 +92,16 @@ class ClusterMetadata:
                 found.append((name, partition))
         return sorted(found)
 
+    def _named(self, names: list[str], tolerate_missing: bool) -> dict[str, TopicMetadata]:
+        """Topics as brokers know them, asked for again while some are not there yet (unless that is tolerated)."""
+        deadline = self._clock.monotonic_ms() + TOPIC_PATIENCE_MS
+        while True:
+            known = self._client.metadata(names).topics
+            waiting = any(name not in known or known[name].error in _NOT_YET for name in names)
+            if not waiting or tolerate_missing or self._clock.monotonic_ms() >= deadline:
+                return known
+            self._wait(_MOVE_BACKOFF_MS)
+
     def broker(self, topic: str, partition: int, preferred: int | None) -> BrokerAddress:
         """Where to fetch a partition: the preferred replica if it is live, else the leader.
 
@@ -93,10 +110,7 @@ class ClusterMetadata:
         brokers = self._client.brokers()
         if preferred is not None and preferred in brokers:
             return brokers[preferred]
-        leader = self._client.topic(topic).partitions[partition].leader
-        if leader not in brokers:
-            raise ConnectionFailed(f"{topic}-{partition} has no leader at the moment")
-        return brokers[leader]
+        return brokers[self._leader(topic, partition)]
 
     def refresh(self, topic: str) -> None:
         """Ask again who leads a topic's partitions; a failure is left for the next attempt."""
@@ -114,25 +128,39 @@ class ClusterMetadata:
         return {partition: None if a.offset < 0 else a.offset for partition, a in answers.items()}
 
     def _list_offsets(self, wanted: Mapping[Partition, int]) -> dict[Partition, ListOffsetsPartitionResponse]:
-        attempts = self._options.fetch_retries + 1
-        for attempt in range(attempts):
-            try:
-                return self._list_offsets_once(wanted)
-            except (OSError, ApiError):
-                if attempt == attempts - 1:
-                    raise
-                self._client.metadata(sorted({topic for topic, _ in wanted}))
-                with self._pause:
-                    self._clock.wait(self._pause, self._options.fetch_retry_interval_ms)
-        raise AssertionError("unreachable")
+        """Answers for all; what fails is asked for again at the leader of then.
 
-    def _list_offsets_once(self, wanted: Mapping[Partition, int]) -> dict[Partition, ListOffsetsPartitionResponse]:
+        Errors that pass have a minute, a partition that nobody knows a few seconds, and any failure
+        ``fetchOffset.numRetries`` more tries. Raises ApiError or OSError, the last one.
+        """
+        started = self._clock.monotonic_ms()
+        found: dict[Partition, ListOffsetsPartitionResponse] = {}
+        attempt = 0
+        while True:
+            left = {partition: mark for partition, mark in wanted.items() if partition not in found}
+            failure = self._list_offsets_once(left, found, min(_CALL_TIMEOUT_MS << attempt, OFFSETS_TIMEOUT_MS))
+            if failure is None:
+                return found
+            passed = self._clock.monotonic_ms() - started
+            if attempt >= self._options.fetch_retries and passed >= _patience(failure):
+                raise failure
+            attempt += 1
+            self._wait(max(self._options.fetch_retry_interval_ms, _MOVE_BACKOFF_MS))
+            with contextlib.suppress(OSError, ApiError):
+                self._client.metadata(sorted({topic for topic, _ in left}))
+
+    def _list_offsets_once(
+        self, wanted: Mapping[Partition, int], found: dict[Partition, ListOffsetsPartitionResponse], timeout_ms: int
+    ) -> Exception | None:
+        """Ask every leader once and add what it knows; gives one of the failures."""
+        failure: Exception | None = None
         by_leader: dict[int, list[Partition]] = {}
         for topic, partition in wanted:
-            leader = self._client.topic(topic).partitions[partition].leader
-            by_leader.setdefault(leader, []).append((topic, partition))
-        found: dict[Partition, ListOffsetsPartitionResponse] = {}
-        for partitions in by_leader.values():
+            try:
+                by_leader.setdefault(self._leader(topic, partition), []).append((topic, partition))
+            except (OSError, ApiError) as error:
+                failure = error
+        for leader, partitions in by_leader.items():
             topics: dict[str, list[ListOffsetsPartition]] = {}
             for topic, partition in partitions:
                 topics.setdefault(topic, []).append(
@@ -143,14 +171,41 @@ class ClusterMetadata:
                 isolation_level=1 if self._options.read_committed else 0,
                 topics=[ListOffsetsTopic(name=name, partitions=entries) for name, entries in topics.items()],
             )
-            response = self._client.call_leader(*partitions[0], request)
+            try:
+                response = self._client.call_broker(leader, request, timeout_ms)
+            except (OSError, ApiError) as error:
+                failure = error
+                continue
             for answer in response.topics:
                 for entry in answer.partitions:
                     if entry.error_code:
                         name = f"offsets of {answer.name}-{entry.partition_index}"
-                        raise ApiError(ErrorCode.of(entry.error_code), name)
-                    found[answer.name, entry.partition_index] = entry
-        return found
+                        failure = ApiError(ErrorCode.of(entry.error_code), name)
+                    else:
+                        found[answer.name, entry.partition_index] = entry
+        return failure
+
+    def _leader(self, topic: str, partition: int) -> int:
+        """Raises ApiError when there is no such partition, or no leader of it at the moment."""
+        known = self._client.topic(topic).partitions.get(partition)
+        if known is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic}-{partition}")
+        if known.leader not in self._client.brokers():
+            raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader at the moment")
+        return known.leader
+
+    def _wait(self, duration_ms: int) -> None:
+        with self._pause:
+            self._clock.wait(self._pause, duration_ms)
+
+
+def _patience(failure: Exception) -> int:
+    """How long a failure is borne, in ms."""
+    if isinstance(failure, ApiError):
+        if failure.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return TOPIC_PATIENCE_MS
+        return OFFSETS_TIMEOUT_MS if failure.code.retriable else 0
+    return OFFSETS_TIMEOUT_MS
 
 
 def data_loss_reporter(options: ReadOptions, warn: Callable[[str], None]) -> Callable[[str], None]:

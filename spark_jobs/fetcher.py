@@ -95,7 +95,9 @@ class PartitionFetcher:
                         self._send(offset)
                     in_flight = False
                     answer = self._receive()
-                except OSError as error:
+                except (OSError, ApiError) as error:
+                    if isinstance(error, ApiError) and not error.code.retriable:
+                        raise
                     self._moved(deadline, f"{error}")
                     continue
                 code = ErrorCode.of(answer.error_code)
@@ -121,8 +123,8 @@ class PartitionFetcher:
                     try:
                         self._send(following)
                         in_flight = True
-                    except OSError:
-                        self._disconnect()
+                    except (OSError, ApiError):
+                        self._disconnect()  # it is sent again after what is here already
                 aborted = [(a.first_offset, a.producer_id) for a in answer.aborted_transactions or ()]
                 yield RecordSet(offset, records, aborted)
                 offset = max(offset, following)

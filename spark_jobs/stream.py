@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+# How long data that seems lost is looked for before that is reported, and how often.
+SUSPICION_MS = 3_000
+SUSPICION_STEP_MS = 100
+
 
 class StreamPlanner:
     """The decisions of a stream, without Spark: testable with a made-up cluster and clock."""
@@ -88,14 +92,18 @@ class StreamPlanner:
         return self.last_known
 
     def _end_after(self, begin: Mapping[Partition, int]) -> dict[Partition, int]:
-        """The end of what is there. An end before the start is asked for again, as a new leader may lag for a moment;
-        if it stays, records are gone: report it, and read on from the new end as Spark's connector does."""
+        """The end of what is there. An end before the start, or a partition that is gone, is asked for again, as a new
+        leader may lag for a moment and a broker that has just started knows no topic; if it stays, records are gone:
+        report it, and read on from the new end as Spark's connector does."""
         end = dict(self._target if self._target is not None else self._latest())
-        for _ in range(self._options.fetch_retries):
-            if not _went_back(begin, end):
+        deadline = self._clock.monotonic_ms() + SUSPICION_MS
+        attempts = 0
+        while _went_back(begin, end) or not end.keys() >= begin.keys():
+            if attempts >= self._options.fetch_retries and self._clock.monotonic_ms() >= deadline:
                 break
+            attempts += 1
             with self._pause:
-                self._clock.wait(self._pause, self._options.fetch_retry_interval_ms)
+                self._clock.wait(self._pause, max(self._options.fetch_retry_interval_ms, SUSPICION_STEP_MS))
             end = dict(self._latest())
         for topic, partition in sorted(set(begin) - set(end)):
             self._report(f"{topic}-{partition} is gone")

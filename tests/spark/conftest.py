@@ -48,8 +48,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def cluster(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """One broker of ours for most tests."""
-    with running_cluster(["odradek"], tmp_path_factory.mktemp("spark"), f"{zookeeper}/spark") as cluster:
+    """Three brokers of ours for most tests."""
+    with running_cluster(["odradek"] * 3, tmp_path_factory.mktemp("spark"), f"{zookeeper}/spark") as cluster:
         yield cluster
 
 

@@ -1,83 +1,155 @@
-"""A leader that dies during a batch, and transactions that were aborted: on Apache Kafka, three brokers."""
+"""A leader that is killed during a batch read, a stream and a write, and transactions that were aborted.
+
+On three brokers of ours and on three of Apache Kafka; every topic has three replicas.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka import Producer
 
 from broker.dev.waiting import wait_until
 from tests.spark import connector
 from tests.spark.topics import in_order, make_topic, reader
-from tests.support.cluster import CLOCK, Cluster
+from tests.support.cluster import CLOCK, Broker, Cluster
+
+
+@pytest.fixture(params=["cluster", "apache"], ids=["odradek", "kafka"])
+def three(request: pytest.FixtureRequest) -> Cluster:
+    """Three brokers of either kind."""
+    found: Cluster = request.getfixturevalue(request.param)
+    assert len(found.running) == 3
+    return found
 
 
 def slowly(batches: Iterator[Any]) -> Iterator[Any]:
-    """So that the read lasts longer than the leader."""
+    """So that the query lasts longer than the leader."""
     for batch in batches:
         time.sleep(0.02)
         yield batch
 
 
-def test_a_leader_killed_during_a_batch(spark: Any, apache: Cluster) -> None:
-    topic = make_topic(apache, 1, replicas=3)
-    count = 15_000
-    producer = Producer({"bootstrap.servers": apache.bootstrap, "batch.num.messages": 50})
-    for _ in range(count):
-        producer.produce(topic, b"x" * 4000, partition=0)
-        producer.poll(0)
-    assert producer.flush(60) == 0
-    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "50")
-    frame = reader(spark, apache, topic, **{"kafka.max.partition.fetch.bytes": "2000"})
-    # What Spark buffers between two workers is much smaller than the topic, so the read waits for the slow step.
-    slow = frame.mapInArrow(slowly, frame.schema).select("offset")
-    found: list[Any] = []
-    reading = threading.Thread(target=lambda: found.extend(slow.collect()))
-    with apache.client() as client:
+def leader_of(cluster: Cluster, topic: str) -> Broker:
+    with cluster.client() as client:
         leader = client.topic(topic).partitions[0].leader
-    reading.start()
-    time.sleep(3)
-    assert reading.is_alive()
-    broker = next(b for b in apache.brokers if b.broker_id == leader)
-    broker.kill()
+    return next(b for b in cluster.brokers if b.broker_id == leader)
+
+
+@contextlib.contextmanager
+def small_batches(spark: Any, records: int) -> Iterator[None]:
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(records))
     try:
-        reading.join(120)
-        assert sorted(row.offset for row in found) == list(range(count))
+        yield
     finally:
         spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
-        broker.start()
-        apache.wait_ready()
 
 
-def test_a_leader_killed_during_a_write(spark: Any, apache: Cluster) -> None:
-    topic = make_topic(apache, 1, replicas=3)
+def revive(cluster: Cluster, broker: Broker) -> None:
+    """Bring a killed broker back for the next test."""
+    if broker in cluster.running:
+        broker.kill()
+    cluster.wait_forgotten(broker)
+    broker.start()
+    cluster.wait_ready()
+
+
+def produce(cluster: Cluster, topic: str, count: int, size: int) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "batch.num.messages": 50})
+    for n in range(count):
+        producer.produce(topic, b"%d" % n + b" " * size, partition=0)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+
+
+def test_a_leader_killed_during_a_batch(spark: Any, three: Cluster) -> None:
+    topic = make_topic(three, 1, replicas=3)
+    count = 15_000
+    produce(three, topic, count, 4000)
+    found: list[Any] = []
+    with small_batches(spark, 50):
+        frame = reader(spark, three, topic, **{"kafka.max.partition.fetch.bytes": "2000"})
+        # What Spark buffers between two workers is much smaller than the topic, so the read waits for the slow step.
+        slow = frame.mapInArrow(slowly, frame.schema).select("offset")
+        reading = threading.Thread(target=lambda: found.extend(slow.collect()))
+        broker = leader_of(three, topic)
+        reading.start()
+        time.sleep(3)
+        assert reading.is_alive()
+        broker.kill()
+        try:
+            reading.join(120)
+        finally:
+            revive(three, broker)
+    assert sorted(row.offset for row in found) == list(range(count))
+
+
+def test_a_leader_killed_during_a_write(spark: Any, three: Cluster) -> None:
+    topic = make_topic(three, 1, replicas=3)
     frame = spark.range(0, 2000, 1, 1).selectExpr("cast(id as string) as value")
     slow = frame.mapInArrow(slowly, frame.schema)
-    writer = slow.write.format("odradek").mode("append").option("kafka.bootstrap.servers", apache.bootstrap)
-    with apache.client() as client:
-        leader = client.topic(topic).partitions[0].leader
-    broker = next(b for b in apache.brokers if b.broker_id == leader)
+    writer = slow.write.format("odradek").mode("append").option("kafka.bootstrap.servers", three.bootstrap)
+    broker = leader_of(three, topic)
+    killed = threading.Event()
 
     def kill_once_written() -> None:
         directory = broker.data / f"{topic}-0"
-        wait_until(lambda: any(log.stat().st_size for log in directory.glob("*.log")), CLOCK, 60_000, 5)
-        broker.kill()
+        if wait_until(lambda: any(log.stat().st_size for log in directory.glob("*.log")), CLOCK, 60_000, 5):
+            broker.kill()
+            killed.set()
 
     killing = threading.Thread(target=kill_once_written)
     killing.start()
-    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10")
     try:
-        writer.option("topic", topic).option("kafka.batch.size", "1000").save()
+        with small_batches(spark, 10):
+            writer.option("topic", topic).option("kafka.batch.size", "1000").save()
     finally:
-        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
         killing.join(90)
-        broker.start()
-        apache.wait_ready()
-    values = [int(row.value) for row in in_order(reader(spark, apache, topic).collect())]
+        revive(three, broker)
+    assert killed.is_set()
+    values = [int(row.value) for row in in_order(reader(spark, three, topic).collect())]
     assert values == list(range(2000))
+
+
+def test_a_leader_killed_during_a_stream(spark: Any, three: Cluster, tmp_path: Path) -> None:
+    topic = make_topic(three, 1, replicas=3)
+    count = 3000
+    produce(three, topic, count, 500)
+    stream = (
+        spark.readStream.format("odradek")
+        .option("kafka.bootstrap.servers", three.bootstrap)
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", "300")
+        .load()
+        .selectExpr("offset", "cast(value as string) value")
+    )
+    broker = leader_of(three, topic)
+    query = (
+        stream.writeStream.format("parquet")
+        .option("path", str(tmp_path / "out"))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .start()
+    )
+    try:
+        assert wait_until(lambda: len(query.recentProgress) >= 2, CLOCK, 60_000)
+        broker.kill()
+        produce(three, topic, 100, 10)
+        with three.client() as client:
+            assert client.topic(topic).partitions[0].leader != broker.broker_id
+        query.processAllAvailable()
+        assert query.exception() is None
+    finally:
+        query.stop()
+        revive(three, broker)
+    offsets = sorted(row.offset for row in spark.read.parquet(str(tmp_path / "out")).collect())
+    assert offsets == list(range(count + 100))
 
 
 def test_aborted_transactions_are_left_out(spark: Any, apache: Cluster) -> None:

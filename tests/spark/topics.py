@@ -19,6 +19,7 @@ def make_topic(cluster: Cluster, partitions: int = 3, replicas: int = 1, **confi
         [NewTopic(name, partitions, replicas, config={"retention.ms": "-1", **config})]
     ).values():
         future.result(30)
+    cluster.wait_topic(name, partitions)
     return name
 
 

@@ -169,6 +169,24 @@ class Cluster:
             tails = "\n".join(f"--- broker {b.broker_id} ({b.kind})\n{b.log_tail()}" for b in self.brokers)
             raise AssertionError(f"the cluster is not ready:\n{tails}")
 
+    def wait_topic(self, topic: str, partitions: int) -> None:
+        """Until every running broker knows the topic, with a leader of each partition.
+
+        Who creates a topic hears of it before all brokers do, so the next request may meet one that does not know it.
+        """
+
+        def known() -> bool:
+            for broker in self.running:
+                with ClusterClient(broker.address, "test", CLOCK, request_timeout_ms=5_000) as client:
+                    found = client.metadata([topic]).topics.get(topic)
+                if found is None or found.error or len(found.partitions) != partitions:
+                    return False
+                if any(each.leader < 0 or each.error for each in found.partitions.values()):
+                    return False
+            return True
+
+        assert wait_until(known, CLOCK, START_TIMEOUT_MS), f"not every broker knows {topic}"
+
     def wait_forgotten(self, broker: Broker) -> None:
         """Until ZooKeeper has ended the session of a broker that was killed; before, its id can't register again."""
         client = KazooClient(hosts=self.zookeeper)
@@ -193,7 +211,7 @@ class Cluster:
     @contextlib.contextmanager
     def client(self) -> Iterator[ClusterClient]:
         """Odradek's own cluster client, for what the test itself has to know or do."""
-        with ClusterClient(self.bootstrap, "test", CLOCK) as client:
+        with ClusterClient(self.bootstrap, "test", CLOCK, topic_patience_ms=30_000) as client:
             yield client
 
 

@@ -36,6 +36,7 @@ class Cluster:
         self.leader = self.controller = self.coordinator = 0
         self.requests: list[tuple[int, str, int]] = []  # broker, API, version
         self.silent = False
+        self.unheard = 0  # how many more times a broker answers that it does not know the topic
         self.servers: list[SocketServer] = [servers.start(self.handler(number)) for number in (0, 1)]
         self.ports = [each.bound_port("PLAINTEXT") for each in self.servers]
         self.clock = servers.clock
@@ -69,7 +70,8 @@ class Cluster:
             partition = MetadataResponsePartition(
                 partition_index=0, leader_id=self.leader, leader_epoch=5, replica_nodes=[0, 1], isr_nodes=[0]
             )
-            known = name == "t"
+            known = name == "t" and not self.unheard
+            self.unheard = max(0, self.unheard - 1)
             topics.append(
                 MetadataResponseTopic(name=name, error_code=0 if known else 3, partitions=[partition] if known else [])
             )
@@ -123,6 +125,20 @@ def test_metadata_and_negotiated_versions(cluster: Cluster) -> None:
         with pytest.raises(ApiError) as caught:
             client.topic("absent")
         assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_topic_made_a_moment_ago_is_asked_for_until_a_broker_has_heard_of_it(cluster: Cluster) -> None:
+    with cluster.client() as client:
+        cluster.unheard = 5
+        assert client.topic("t").partitions[0].leader == 0
+    with cluster.client() as client:
+        cluster.unheard = 5
+        assert offset_of(client.call_leader("t", 0, produce())) == (0, 0)
+    with cluster.client(topic_patience_ms=0) as client:
+        cluster.unheard = 2
+        with pytest.raises(ApiError):
+            client.topic("t")
+        assert cluster.unheard == 1
 
 
 def test_leader_controller_and_coordinator_are_followed_when_they_move(cluster: Cluster) -> None:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from spark_jobs.options import EARLIEST, Partition, ReadOptions
+from timer.clock import ManualClock
 
 BASE = {"kafka.bootstrap.servers": "h:1"}
+
+
+class PassingClock(ManualClock):
+    """Time passes as soon as somebody waits for it."""
+
+    def wait(self, condition: threading.Condition, timeout_ms: float | None) -> bool:
+        self._now_ns += round((timeout_ms or 0) * 1_000_000)
+        return False
 
 
 def read_options(streaming: bool = False, **options: str) -> ReadOptions:
