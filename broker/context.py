@@ -14,6 +14,7 @@ from broker.action_queue import ActionQueue
 
 if TYPE_CHECKING:
     from broker.api.authorization import Authorizer
+    from broker.api.registry import ApiHandler
     from broker.auto_topic_creation import AutoTopicCreation
     from broker.config.kafka_config import KafkaConfig
     from broker.config_admin import ConfigAdmin
@@ -72,6 +73,8 @@ class BrokerContext:
     broker_id: int
 
     def __init__(self) -> None:
+        self.handlers: dict[int, ApiHandler] = {}
+        """By API key: what this broker serves."""
         self.action_queue = ActionQueue()
         self.broker_epoch = -1
         self.features = Features()

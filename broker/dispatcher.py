@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from broker.api.registry import HANDLERS, ApiHandler, Call
+from broker.api.registry import ApiHandler, Call
 from broker.context import BrokerContext
 from network.protocol.errors import ApiError, ErrorCode, ProtocolError
 from network.request import Request
@@ -26,7 +26,7 @@ class Dispatcher:
 
     def __init__(self, broker: BrokerContext, handlers: dict[int, ApiHandler] | None = None) -> None:
         self._broker = broker
-        self._handlers = HANDLERS if handlers is None else handlers
+        self._handlers = broker.handlers if handlers is None else handlers
         self._actions = broker.action_queue
 
     def handle(self, request: Request) -> None:

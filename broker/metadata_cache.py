@@ -56,6 +56,8 @@ class MetadataSnapshot:
     topic_ids: Mapping[str, bytes] = field(default_factory=dict)
     topic_names: Mapping[bytes, str] = field(default_factory=dict)
     controller_id: int = -1
+    layout_version: int = 0
+    """Grows when topics, their ids or their partition counts change."""
 
     def topic_id(self, topic: str) -> bytes:
         return self.topic_ids.get(topic, ZERO_UUID)
@@ -144,7 +146,11 @@ class MetadataCache:
                 if gone:
                     ids = {name: topic_id for name, topic_id in ids.items() if name not in gone}
                     names = {topic_id: name for topic_id, name in names.items() if name not in gone}
-            self.snapshot = MetadataSnapshot(brokers, topics, ids, names, request.controller_id)
+            changed = ids is not old.topic_ids or _counts_differ(
+                old.topics, topics, {state.topic_name for state in states}
+            )
+            layout_version = old.layout_version + changed
+            self.snapshot = MetadataSnapshot(brokers, topics, ids, names, request.controller_id, layout_version)
             return deleted
 
     def _warn_about_listeners(self, brokers: Mapping[int, LiveBroker]) -> None:
@@ -183,6 +189,10 @@ def _states(request: UpdateMetadataRequest, version: int) -> Iterable[UpdateMeta
                 yield state
     else:
         yield from request.ungrouped_partition_states
+
+
+def _counts_differ(old: Mapping[str, Partitions], new: Mapping[str, Partitions], names: Iterable[str]) -> bool:
+    return any(len(old.get(name, ())) != len(new.get(name, ())) for name in names)
 
 
 def _merge_topic_ids(

@@ -19,6 +19,7 @@ from enum import IntEnum
 from pathlib import Path
 
 from broker.api.authorization import AllowEverything
+from broker.api.registry import handlers_for
 from broker.auto_topic_creation import AutoTopicCreation
 from broker.config.kafka_config import KafkaConfig
 from broker.config.keys import ConfigError
@@ -140,6 +141,7 @@ class BrokerServer:
         self._on_stop("log manager", self.log_manager.shutdown)
 
         context.metadata_cache = MetadataCache(config.broker_id)
+        context.handlers = handlers_for(config)
         self._follow_features()
         self.socket_server = SocketServer(
             socket_server_config(config), Dispatcher(context).handle, clock, metrics, inline=inline_rule(context)

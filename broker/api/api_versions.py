@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from broker.api.registry import HANDLERS, Call, api
+from broker.api.registry import Call, api
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.api_versions import (
@@ -26,7 +26,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 def handle(call: Call[ApiVersionsRequest | None]) -> ApiVersionsResponse:
     request = call.request
     if request is None:  # a version this broker does not know; the network layer answers it as version 0
-        own = HANDLERS[ApiKey.API_VERSIONS]
+        own = call.broker.handlers[ApiKey.API_VERSIONS]
         return ApiVersionsResponse(
             error_code=ErrorCode.UNSUPPORTED_VERSION,
             api_keys=[ApiVersion(api_key=own.key, min_version=own.min_version, max_version=own.max_version)],
@@ -41,7 +41,7 @@ def handle(call: Call[ApiVersionsRequest | None]) -> ApiVersionsResponse:
     return ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=handler.key, min_version=handler.min_version, max_version=handler.max_version)
-            for handler in sorted(HANDLERS.values(), key=lambda handler: handler.key)
+            for handler in sorted(call.broker.handlers.values(), key=lambda handler: handler.key)
         ],
         finalized_features_epoch=features.epoch,
         finalized_features=[

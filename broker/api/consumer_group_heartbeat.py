@@ -1,19 +1,78 @@
-"""ConsumerGroupHeartbeat (key 68, version 0): the group protocol of KIP-848, which ZooKeeper mode does not serve.
+"""ConsumerGroupHeartbeat (key 68, versions 0-1): membership in a group of the consumer protocol (KIP-848).
 
-Advertised all the same, as Kafka does, and always answered UNSUPPORTED_VERSION; clients then use the classic protocol.
+One request joins, changes the subscription, keeps the session, takes partitions and gives them up, and leaves. 1
+subscriptions by regular expression, and member ids that the client makes.
+
+Without `consumer` among `group.coordinator.rebalance.protocols`, version 0 only is offered and every request answered
+UNSUPPORTED_VERSION, as Kafka does in ZooKeeper mode; clients then use the classic protocol.
 """
 
 from __future__ import annotations
 
+from broker.api.authorization import Operation, ResourceType
 from broker.api.registry import Call, api
+from broker.groups.consumer.assignors.spec import Partitions, TopicIdPartition
+from broker.groups.consumer.config import max_version
+from broker.groups.consumer.model import by_topic
+from broker.groups.consumer.requests import HeartbeatRequest, HeartbeatResult
+from broker.groups.requests import coordinator_of, java_address, may, require_group
 from network.protocol.api import ApiKey
-from network.protocol.errors import ErrorCode
+from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.consumer_group_heartbeat import (
+    Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
 )
 
 
-@api(ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=(0, 0))
-def handle(call: Call[ConsumerGroupHeartbeatRequest]) -> ConsumerGroupHeartbeatResponse:
-    return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+@api(ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=(0, 1), limit=max_version)
+def handle(call: Call[ConsumerGroupHeartbeatRequest]) -> None:
+    coordinator = coordinator_of(call.broker)
+    if not coordinator.serves_consumer_protocol:
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+    request = call.request
+    require_group(call, Operation.READ, request.group_id)
+    for topic in request.subscribed_topic_names or ():
+        if not may(call, Operation.DESCRIBE, ResourceType.TOPIC, topic):
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    heartbeat = HeartbeatRequest(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        epoch=request.member_epoch,
+        instance_id=request.instance_id,
+        rack_id=request.rack_id,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        topics=None if request.subscribed_topic_names is None else frozenset(request.subscribed_topic_names),
+        regex=request.subscribed_topic_regex,
+        assignor=request.server_assignor,
+        owned=_owned(request.topic_partitions),
+        client_id=call.header.client_id or "",
+        client_host=java_address(call.connection.client_host),
+        has_own_id=call.version >= 1,
+    )
+    coordinator.consumer_group_heartbeat(heartbeat, lambda result: call.respond(_response(result)))
+
+
+def _owned(topics: list[TopicPartitions] | None) -> Partitions | None:
+    if topics is None:
+        return None
+    return frozenset(TopicIdPartition(topic.topic_id, number) for topic in topics for number in topic.partitions)
+
+
+def _response(result: HeartbeatResult) -> ConsumerGroupHeartbeatResponse:
+    assignment = None
+    if result.assignment is not None:
+        assignment = Assignment(
+            topic_partitions=[
+                TopicPartitions(topic_id=topic_id, partitions=numbers)
+                for topic_id, numbers in by_topic(result.assignment).items()
+            ]
+        )
+    return ConsumerGroupHeartbeatResponse(
+        error_code=result.error,
+        member_id=result.member_id,
+        member_epoch=result.epoch,
+        heartbeat_interval_ms=result.heartbeat_interval_ms,
+        assignment=assignment,
+    )

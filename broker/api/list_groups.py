@@ -25,7 +25,7 @@ def handle(call: Call[ListGroupsRequest]) -> ListGroupsResponse:
                 group_id=group.group_id,
                 protocol_type=group.protocol_type,
                 group_state=group.state,
-                group_type="classic",
+                group_type=group.group_type,
             )
             for group in groups
         ],

@@ -68,7 +68,11 @@ def handle(call: Call[OffsetCommitRequest]) -> None:
         respond(commit_to_zookeeper(call.broker.zk, request.group_id, offsets, limit))
     else:
         committer = Committer(
-            request.group_id, request.member_id, request.group_instance_id, request.generation_id_or_member_epoch
+            request.group_id,
+            request.member_id,
+            request.group_instance_id,
+            request.generation_id_or_member_epoch,
+            knows_epochs=call.version >= 9,
         )
         coordinator_of(call.broker).offsets.commit(committer, offsets, respond)
 

@@ -1,7 +1,7 @@
 """OffsetFetch (key 9, versions 0-9): read a group's offsets.
 
 Version 0 reads ZooKeeper; 2 null for all, and a top-level error; 5 leader epochs; 7 stable offsets only; 8 many groups,
-each with its own error; 9 member id and epoch, which the classic coordinator does not look at.
+each with its own error; 9 member id and epoch, which groups of the consumer protocol check.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _group(call: Call[OffsetFetchRequest], group: OffsetFetchRequestGroup) -> Of
     wanted = None
     if group.topics is not None:
         wanted = [TopicPartition(topic.name, index) for topic in group.topics for index in topic.partition_indexes]
-    error, found = _fetch(call, group.group_id, wanted)
+    error, found = _fetch(call, group.group_id, wanted, group.member_id, group.member_epoch)
     return OffsetFetchResponseGroup(
         group_id=group.group_id,
         error_code=error,
@@ -94,17 +94,21 @@ def _group(call: Call[OffsetFetchRequest], group: OffsetFetchRequestGroup) -> Of
 
 
 def _fetch(
-    call: Call[OffsetFetchRequest], group_id: str, wanted: list[TopicPartition] | None
+    call: Call[OffsetFetchRequest],
+    group_id: str,
+    wanted: list[TopicPartition] | None,
+    member_id: str | None = None,
+    member_epoch: int = -1,
 ) -> tuple[ErrorCode, _Found]:
     if not may(call, Operation.DESCRIBE, ResourceType.GROUP, group_id):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED, {}
     offsets = coordinator_of(call.broker).offsets
     if wanted is None:
-        error, found = offsets.fetch(group_id, None, call.request.require_stable)
+        error, found = offsets.fetch(group_id, None, call.request.require_stable, member_id, member_epoch)
         allowed, _ = _split(call, found)
         return error, {partition: found[partition] for partition in allowed}
     allowed, denied = _split(call, wanted)
-    error, found = offsets.fetch(group_id, allowed, call.request.require_stable)
+    error, found = offsets.fetch(group_id, allowed, call.request.require_stable, member_id, member_epoch)
     return error, {} if error is not ErrorCode.NONE else {**found, **denied}
 
 

@@ -11,13 +11,14 @@ names a Kafka error code. The dispatcher turns them into the API's own error for
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from network.protocol.api import API, ApiKey
 from network.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from broker.config.kafka_config import KafkaConfig
     from broker.context import BrokerContext
     from network.protocol.header import RequestHeader
     from network.request import ConnectionInfo, Request
@@ -26,6 +27,8 @@ RequestT = TypeVar("RequestT")
 
 Handler = Callable[["Call[Any]"], Any]
 ErrorForm = Callable[["Call[Any]", ErrorCode, "str | None"], Any]
+VersionLimit = Callable[["KafkaConfig"], int]
+"""The highest version that a broker with these settings serves."""
 
 
 class Call(Generic[RequestT]):
@@ -91,18 +94,24 @@ class ApiHandler:
     max_version: int
     handle: Handler
     error_form: ErrorForm
+    limit: VersionLimit | None = None
 
 
 HANDLERS: dict[int, ApiHandler] = {}
 
 
 def api(
-    key: ApiKey, versions: tuple[int, int], *, error_form: ErrorForm | None = None
+    key: ApiKey,
+    versions: tuple[int, int],
+    *,
+    error_form: ErrorForm | None = None,
+    limit: VersionLimit | None = None,
 ) -> Callable[[Callable[[Call[Any]], Any]], Callable[[Call[Any]], Any]]:
     """Register the decorated function as the handler of `key` for the inclusive range `versions`.
 
     `error_form(call, code, message)` builds the answer for a request that failed as a whole; without it a response
-    with only its top-level error fields set is sent, or, where the API has none, the connection is closed.
+    with only its top-level error fields set is sent, or, where the API has none, the connection is closed. `limit`
+    may lower the highest version by the broker's settings.
     """
 
     def register(handle: Callable[[Call[Any]], Any]) -> Callable[[Call[Any]], Any]:
@@ -112,10 +121,18 @@ def api(
         if not spec.min_version <= versions[0] <= versions[1] <= spec.max_version:
             raise ValueError(f"{key.name} has no versions {versions}")
         form = error_form or _top_level_error
-        HANDLERS[int(key)] = ApiHandler(int(key), spec.name, versions[0], versions[1], handle, form)
+        HANDLERS[int(key)] = ApiHandler(int(key), spec.name, versions[0], versions[1], handle, form, limit)
         return handle
 
     return register
+
+
+def handlers_for(config: KafkaConfig) -> dict[int, ApiHandler]:
+    """The table of a broker with these settings."""
+    return {
+        key: row if row.limit is None else replace(row, max_version=min(row.max_version, row.limit(config)))
+        for key, row in HANDLERS.items()
+    }
 
 
 def _top_level_error(call: Call[Any], code: ErrorCode, message: str | None) -> Any | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.group import Group
 from broker.groups.states import GroupState
 from network.protocol.errors import ErrorCode
 
@@ -35,6 +37,7 @@ class GroupOverview(NamedTuple):
     group_id: str
     protocol_type: str
     state: str
+    group_type: str = "classic"
 
 
 class GroupAdmin:
@@ -56,19 +59,25 @@ class GroupAdmin:
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self._store.is_loading else ErrorCode.NONE
         wanted = {state.lower() for state in states}
         wanted_types = {type_.lower() for type_ in types}
-        if wanted_types and "classic" not in wanted_types:
-            return error, []
         found = []
         for group in self._store.all_groups():
             with group.lock:
-                overview = GroupOverview(group.group_id, group.protocol_type or "", group.state.value)
+                if isinstance(group, ConsumerGroup):
+                    overview = GroupOverview(group.group_id, "consumer", group.state.value, "consumer")
+                else:
+                    assert isinstance(group, Group)
+                    overview = GroupOverview(group.group_id, group.protocol_type or "", group.state.value)
+            if wanted_types and overview.group_type not in wanted_types:
+                continue
             if not wanted or overview.state.lower() in wanted:
                 found.append(overview)
         return error, found
 
     def describe_group(self, group_id: str) -> GroupDescription:
-        """A group that does not exist is described as Dead. Metadata and assignments are shown of a stable group
-        only."""
+        """A group that does not exist, or is none of the classic protocol, is described as Dead.
+
+        Metadata and assignments are shown of a stable group only.
+        """
         error = self._coordinator.status_error(group_id, allow_empty_id=True)
         if error is not ErrorCode.NONE:
             return GroupDescription(error)
@@ -104,14 +113,14 @@ class GroupAdmin:
         error = self._coordinator.status_error(group_id, allow_empty_id=True)
         if error is not ErrorCode.NONE:
             return error
-        group = self._store.get(group_id)
+        group = self._store.get_any(group_id)
         if group is None:
             return ErrorCode.GROUP_ID_NOT_FOUND
         with group.lock:
-            if group.is_in(GroupState.DEAD):
+            if group.is_dead:
                 return ErrorCode.GROUP_ID_NOT_FOUND
-            if not group.is_in(GroupState.EMPTY):
+            if not group.is_empty:
                 return ErrorCode.NON_EMPTY_GROUP
-            group.transition_to(GroupState.DEAD)
+            group.die()
             self._store.remove_offsets([group], lambda gone: list(gone.offsets.committed))
         return ErrorCode.NONE

@@ -12,7 +12,14 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from broker.groups.admin import GroupAdmin
+from broker.groups.base import GroupBase
 from broker.groups.config import GroupConfig
+from broker.groups.consumer.config import ConsumerGroupConfig
+from broker.groups.consumer.coordinator import ConsumerGroups
+from broker.groups.consumer.describe import ConsumerGroupDescription
+from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.consumer.metadata import NoTopics, TopicsView
+from broker.groups.consumer.requests import HeartbeatCallback, HeartbeatRequest
 from broker.groups.group import Group
 from broker.groups.joining import Joining, JoinRequest
 from broker.groups.member import JoinCallback, JoinResult, SyncCallback, SyncResult
@@ -22,7 +29,7 @@ from broker.groups.rebalance import Rebalancer
 from broker.groups.states import GroupState
 from broker.groups.store import GroupStore
 from log.topic_partition import TopicPartition
-from network.protocol.errors import ErrorCode
+from network.protocol.errors import ApiError, ErrorCode
 from timer.clock import Clock
 from timer.metrics import Metrics
 from timer.purgatory import DelayedOperation, Purgatory
@@ -65,6 +72,8 @@ class GroupCoordinator:
         metrics: Metrics,
         run_deferred: Callable[[], None] = lambda: None,
         new_id: Callable[[], str] | None = None,
+        topics: TopicsView = NoTopics,
+        consumer_config: ConsumerGroupConfig | None = None,
     ) -> None:
         self.store = store
         self.config = config
@@ -82,6 +91,9 @@ class GroupCoordinator:
         self._active = False
         self.offsets = OffsetService(self)
         self.admin = GroupAdmin(self)
+        self.consumer_groups = ConsumerGroups(
+            store, consumer_config or ConsumerGroupConfig(), topics, heartbeats, clock, run_deferred
+        )
 
     # --- life ---
 
@@ -147,7 +159,11 @@ class GroupCoordinator:
     def _expire_offsets(self) -> None:
         self.store.expire_offsets()
 
-    def _on_loaded(self, group: Group) -> None:
+    def _on_loaded(self, group: GroupBase) -> None:
+        if isinstance(group, ConsumerGroup):
+            self.consumer_groups.on_loaded(group)
+            return
+        assert isinstance(group, Group)
         with group.lock:
             if group.is_in(GroupState.EMPTY, GroupState.DEAD):
                 return
@@ -156,7 +172,11 @@ class GroupCoordinator:
             if group.size > self.config.max_size:
                 self.rebalancer.prepare(group, f"{group.size} members are more than {self.config.max_size}")
 
-    def _on_unloaded(self, group: Group) -> None:
+    def _on_unloaded(self, group: GroupBase) -> None:
+        if isinstance(group, ConsumerGroup):
+            self.consumer_groups.on_unloaded(group)
+            return
+        assert isinstance(group, Group)
         with group.lock:
             group.transition_to(GroupState.DEAD)
             for member in group:
@@ -167,7 +187,29 @@ class GroupCoordinator:
                 self.rebalancer.remove_pending(group, member_id)
 
     def _count(self, state: GroupState) -> int:
-        return sum(group.state is state for group in self.store.all_groups())
+        return sum(isinstance(group, Group) and group.state is state for group in self.store.all_groups())
+
+    # --- the consumer protocol ---
+
+    @property
+    def serves_consumer_protocol(self) -> bool:
+        """Whether groups of KIP-848 are served."""
+        return self.consumer_groups.config.is_enabled
+
+    def consumer_group_heartbeat(self, request: HeartbeatRequest, callback: HeartbeatCallback) -> None:
+        """ConsumerGroupHeartbeat. Raises ApiError for what is answered at once."""
+        self._require_status(request.group_id)
+        self.consumer_groups.heartbeat(request, callback)
+
+    def describe_consumer_group(self, group_id: str) -> ConsumerGroupDescription:
+        """ConsumerGroupDescribe of one group. Raises ApiError."""
+        self._require_status(group_id)
+        return self.consumer_groups.describe(group_id)
+
+    def _require_status(self, group_id: str) -> None:
+        error = self.status_error(group_id)
+        if error is not ErrorCode.NONE:
+            raise ApiError(error)
 
     # --- checks ---
 

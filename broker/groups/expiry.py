@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from broker.groups.base import GroupBase
+from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.group import CONSUMER_PROTOCOL_TYPE, Group
 from broker.groups.offsets import CommittedOffset
 from broker.groups.states import GroupState
 from log.topic_partition import TopicPartition
 
 
-def expired_offsets(group: Group, now_ms: int, retention_ms: int) -> list[TopicPartition]:
+def expired_offsets(group: GroupBase, now_ms: int, retention_ms: int) -> list[TopicPartition]:
     """Partitions whose offsets the retention ends; called under the group's lock.
 
     An empty group's offsets age from when it became empty (from their commit if that is unknown), those of a simple
-    consumer from their commit. A running consumer group loses only offsets of topics that no member subscribes to.
+    consumer from their commit. A running consumer group loses only offsets of topics that no member subscribes to, and
+    so does a group of the consumer protocol, running or empty.
     """
     offsets = group.offsets
+    if isinstance(group, ConsumerGroup):
+        return offsets.expired(now_ms, retention_ms, _commit_timestamp, group.is_subscribed_to)
+    assert isinstance(group, Group)
     if group.protocol_type is None:
         return offsets.expired(now_ms, retention_ms, _commit_timestamp)
     if group.is_in(GroupState.EMPTY):

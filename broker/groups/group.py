@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from broker.groups import record_keys
+from broker.groups.base import GroupBase
 from broker.groups.member import JoinCallback, JoinMember, JoinResult, Member, Protocols, SyncCallback, SyncResult
-from broker.groups.offsets import GroupOffsets
 from broker.groups.states import VALID_PREVIOUS, GroupState, IllegalTransitionError
 from network.protocol.errors import ErrorCode, ProtocolError
 from network.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
@@ -16,7 +16,7 @@ from timer.clock import Clock
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
-class Group:
+class Group(GroupBase):
     """State of one group.
 
     `pending_members` are ids that were handed out and have not joined yet; `pending_sync` are members of this
@@ -24,9 +24,14 @@ class Group:
     wall time in ms, None when it is not known (loaded from an old record).
     """
 
-    def __init__(self, group_id: str, clock: Clock, state: GroupState = GroupState.EMPTY) -> None:
-        self.group_id = group_id
-        self.lock = threading.RLock()
+    def __init__(
+        self,
+        group_id: str,
+        clock: Clock,
+        state: GroupState = GroupState.EMPTY,
+        successor_of: GroupBase | None = None,
+    ) -> None:
+        super().__init__(group_id, successor_of)
         self._clock = clock
         self.state = state
         self.current_state_timestamp: int | None = clock.wall_ms()
@@ -40,7 +45,6 @@ class Group:
         self.static_members: dict[str, str] = {}
         self.pending_members: set[str] = set()
         self.pending_sync: set[str] = set()
-        self.offsets = GroupOffsets(group_id)
         # How many members support each protocol.
         self._supported: dict[str, int] = {}
         self._awaiting_join = 0
@@ -56,6 +60,21 @@ class Group:
 
     def is_in(self, *states: GroupState) -> bool:
         return self.state in states
+
+    @property
+    def is_dead(self) -> bool:
+        return self.state is GroupState.DEAD
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state is GroupState.EMPTY
+
+    def die(self) -> None:
+        self.transition_to(GroupState.DEAD)
+
+    def record_keys(self) -> list[bytes]:
+        """None before the first generation ended: only then a record is written."""
+        return [record_keys.classic_group(self.group_id)] if self.generation_id > 0 else []
 
     @property
     def can_rebalance(self) -> bool:

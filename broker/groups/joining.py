@@ -70,7 +70,9 @@ class Joining:
                 return
             group = self._store.get_or_add(request.group_id)
             if group is None:
-                callback(JoinResult(ErrorCode.NOT_COORDINATOR, request.member_id))
+                is_consumer = self._store.get_consumer(request.group_id) is not None
+                error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL if is_consumer else ErrorCode.NOT_COORDINATOR
+                callback(JoinResult(error, request.member_id))
                 return
         with group.lock:
             self._join(group, request, callback)

@@ -10,7 +10,10 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from broker.groups import records
+from broker.groups import record_keys, records
+from broker.groups.base import GroupBase
+from broker.groups.consumer import changes
+from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.group import Group
 from broker.groups.offsets import CommittedOffset, GroupOffsets
 from log.batch import RecordBatch
@@ -25,24 +28,26 @@ logger = logging.getLogger(__name__)
 Batch = RecordBatch | LegacyBatch
 _GROUP_KEY = b"\x00\x02"
 _OFFSET_KEYS = (b"\x00\x00", b"\x00\x01")
+_CONSUMER_KEYS = {version.to_bytes(2, "big") for version in record_keys.CONSUMER_VERSIONS}
 
 
 @dataclass(slots=True)
 class LoadedGroups:
     """What a partition holds: all its groups, and how many records were read."""
 
-    groups: dict[str, Group] = field(default_factory=dict)
+    groups: dict[str, GroupBase] = field(default_factory=dict)
     records: int = 0
 
 
-# Key and last value: batch offset and undecoded value (None: removed).
+# Key and last value: offset (of offset keys that of the batch) and undecoded value (None: removed).
 _Values = dict[bytes, tuple[int, bytes | None]]
 
 
 class _Pass:
     def __init__(self) -> None:
         self.offsets: _Values = {}
-        self.groups: dict[bytes, bytes | None] = {}
+        self.groups: _Values = {}
+        self.consumer: _Values = {}
         self.open: dict[int, _Values] = {}
         self.records = 0
         self._unknown: set[int] = set()
@@ -65,7 +70,9 @@ class _Pass:
             if prefix in _OFFSET_KEYS:
                 offsets[b"\x00\x01" + key[2:]] = (base_offset, record.value)
             elif prefix == _GROUP_KEY:
-                self.groups[key] = record.value
+                self.groups[key] = (record.offset, record.value)
+            elif prefix in _CONSUMER_KEYS:
+                self.consumer[key] = (record.offset, record.value)
             else:
                 self._skip(key)
 
@@ -84,7 +91,7 @@ class _Pass:
             raise ProtocolError(f"a key has version {version}")
         if version not in self._unknown:
             self._unknown.add(version)
-            logger.warning("records with keys of version %d are skipped: they are of another group protocol", version)
+            logger.warning("records with keys of version %d are skipped: nothing here writes them", version)
 
 
 def load(batches: Iterable[Batch], clock: Clock) -> LoadedGroups:
@@ -98,10 +105,16 @@ def load(batches: Iterable[Batch], clock: Clock) -> LoadedGroups:
     for batch in batches:
         found.take(batch)
     result = LoadedGroups(records=found.records)
-    for key, value in found.groups.items():
+    epochs = _add_consumer_groups(result.groups, found.consumer)
+    for key, (offset, value) in found.groups.items():
         if value is not None:
             group_id = records.decode_group_key(key)
-            result.groups[group_id] = records.decode_group_value(group_id, value, clock)
+            # A group changed its protocol, and the tombstones of what it was did not make it into the log.
+            consumer = result.groups.get(group_id)
+            if offset > epochs.get(group_id, -1):
+                result.groups[group_id] = records.decode_group_value(group_id, value, clock)
+            elif isinstance(consumer, ConsumerGroup):
+                consumer.classic_record_stands = True
 
     fill = _Filler(result.groups, clock)
     for offsets, partition, commit in fill.decoded(found.offsets):
@@ -112,10 +125,30 @@ def load(batches: Iterable[Batch], clock: Clock) -> LoadedGroups:
     return result
 
 
+def _add_consumer_groups(groups: dict[str, GroupBase], values: _Values) -> dict[str, int]:
+    """Make the groups of the consumer protocol; returns the offsets of their epoch records.
+
+    Records of a group without an epoch are the remains of one that was deleted.
+    """
+    epochs: dict[str, int] = {}
+    made: dict[str, ConsumerGroup] = {}
+    for key, (offset, value) in values.items():
+        if value is None:
+            continue
+        version, group_id, second = record_keys.decode(key)
+        changes.decode(version, second, value).apply(made.setdefault(group_id, ConsumerGroup(group_id)))
+        if version == record_keys.EPOCH:
+            epochs[group_id] = offset
+    for group_id in epochs:
+        groups[group_id] = made[group_id]
+        made[group_id].forget_strangers()
+    return epochs
+
+
 class _Filler:
     """Decodes what is left. Groups share topics, and keys of a group lie together, so both are decoded once."""
 
-    def __init__(self, groups: dict[str, Group], clock: Clock) -> None:
+    def __init__(self, groups: dict[str, GroupBase], clock: Clock) -> None:
         self._groups = groups
         self._clock = clock
         self._offsets: dict[bytes, GroupOffsets] = {}
@@ -138,7 +171,7 @@ class _Filler:
         group_id, _ = records.decode_offset_key(key)
         group = self._groups.get(group_id)
         if group is None:
-            group = self._groups[group_id] = Group(group_id, self._clock)
-            group.current_state_timestamp = None
+            simple = group = self._groups[group_id] = Group(group_id, self._clock)
+            simple.current_state_timestamp = None
         self._offsets[encoded_group] = group.offsets
         return group.offsets

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from broker.groups.base import GroupBase
+from broker.groups.consumer import offsets as consumer_offsets
+from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.group import CONSUMER_PROTOCOL_TYPE, Group
 from broker.groups.offsets import OffsetAndMetadata
 from broker.groups.states import GroupState
@@ -22,12 +25,17 @@ _NO_OFFSET = OffsetAndMetadata(-1)
 
 
 class Committer(NamedTuple):
-    """Who commits; all unset means nobody in particular (a simple consumer or an administrator)."""
+    """Who commits; all unset means nobody in particular (a simple consumer or an administrator).
+
+    `generation_id` is the member epoch where the group is one of the consumer protocol, whose members must commit in
+    a version that knows epochs.
+    """
 
     group_id: str
     member_id: str = ""
     group_instance_id: str | None = None
     generation_id: int = -1
+    knows_epochs: bool = False
 
     @property
     def is_anonymous(self) -> bool:
@@ -59,7 +67,7 @@ class OffsetService:
         with group.lock:
             error = self._commit_error(group, committer)
             if error is ErrorCode.NONE:
-                if group.is_in(GroupState.STABLE, GroupState.PREPARING_REBALANCE):
+                if isinstance(group, Group) and group.is_in(GroupState.STABLE, GroupState.PREPARING_REBALANCE):
                     member = group.members.get(committer.member_id)
                     if member is not None:
                         self._coordinator.rebalancer.restart_session(group, member)
@@ -76,29 +84,35 @@ class OffsetService:
     ) -> None:
         """TxnOffsetCommit; the offsets take effect with the transaction's commit marker."""
         error = self._coordinator.status_error(committer.group_id)
-        group = self._store.get_or_add(committer.group_id) if error is ErrorCode.NONE else None
+        group = self._store.get_or_add_any(committer.group_id) if error is ErrorCode.NONE else None
         if group is None:
             callback(dict.fromkeys(offsets, ErrorCode.NOT_COORDINATOR if error is ErrorCode.NONE else error))
             return
         with group.lock:
-            error = self._member_commit_error(group, committer)
+            error = self._transactional_commit_error(group, committer)
             if error is ErrorCode.NONE:
                 self._store.commit(group, offsets, callback, producer)
                 return
         callback(dict.fromkeys(offsets, error))
 
-    def _group_for_commit(self, committer: Committer, *, allow_empty_id: bool) -> tuple[Group | None, ErrorCode]:
+    def _group_for_commit(self, committer: Committer, *, allow_empty_id: bool) -> tuple[GroupBase | None, ErrorCode]:
         error = self._coordinator.status_error(committer.group_id, allow_empty_id=allow_empty_id)
         if error is not ErrorCode.NONE:
             return None, error
-        group = self._store.get(committer.group_id)
+        group = self._store.get_any(committer.group_id)
         if group is None:
             if committer.generation_id >= 0:
-                return None, ErrorCode.ILLEGAL_GENERATION
-            group = self._store.get_or_add(committer.group_id)
+                speaks_newer = committer.knows_epochs and self._coordinator.serves_consumer_protocol
+                return None, ErrorCode.GROUP_ID_NOT_FOUND if speaks_newer else ErrorCode.ILLEGAL_GENERATION
+            group = self._store.get_or_add_any(committer.group_id)
         return group, ErrorCode.NOT_COORDINATOR
 
-    def _commit_error(self, group: Group, committer: Committer) -> ErrorCode:
+    def _commit_error(self, group: GroupBase, committer: Committer) -> ErrorCode:
+        if isinstance(group, ConsumerGroup):
+            return consumer_offsets.commit_error(
+                group, committer.member_id, committer.generation_id, committer.knows_epochs
+            )
+        assert isinstance(group, Group)
         error = self._member_commit_error(group, committer)
         if error is not ErrorCode.NONE or group.is_in(GroupState.EMPTY):
             return error
@@ -108,6 +122,14 @@ class OffsetService:
             # The member has joined but not been given its partitions: it can't know what it commits.
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
+
+    def _transactional_commit_error(self, group: GroupBase, committer: Committer) -> ErrorCode:
+        if isinstance(group, ConsumerGroup):
+            if committer.is_anonymous and not group.is_dead:
+                return ErrorCode.NONE
+            return consumer_offsets.transactional_commit_error(group, committer.member_id, committer.generation_id)
+        assert isinstance(group, Group)
+        return self._member_commit_error(group, committer)
 
     def _member_commit_error(self, group: Group, committer: Committer) -> ErrorCode:
         if group.is_in(GroupState.DEAD):
@@ -122,21 +144,31 @@ class OffsetService:
     # --- fetching ---
 
     def fetch(
-        self, group_id: str, partitions: Iterable[TopicPartition] | None, require_stable: bool = False
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition] | None,
+        require_stable: bool = False,
+        member_id: str | None = None,
+        member_epoch: int = -1,
     ) -> tuple[ErrorCode, dict[TopicPartition, FetchedOffset]]:
         """OffsetFetch of the given partitions, or of all that have an offset (None).
 
-        With `require_stable` a partition with an undecided commit has UNSTABLE_OFFSET_COMMIT.
+        A group of the consumer protocol checks member and epoch, if there are any. With `require_stable` a partition
+        with an undecided commit has UNSTABLE_OFFSET_COMMIT.
         """
         error = self._coordinator.status_error(group_id, allow_empty_id=True)
         if error is not ErrorCode.NONE:
             return error, {}
-        group = self._store.get(group_id)
+        group = self._store.get_any(group_id)
         if group is None:
             return error, dict.fromkeys(partitions or (), FetchedOffset(_NO_OFFSET))
         with group.lock:
-            if group.is_in(GroupState.DEAD):
+            if group.is_dead:
                 return error, dict.fromkeys(partitions or (), FetchedOffset(_NO_OFFSET))
+            if isinstance(group, ConsumerGroup):
+                error = consumer_offsets.fetch_error(group, member_id, member_epoch)
+                if error is not ErrorCode.NONE:
+                    return error, {}
             offsets = group.offsets
             wanted = list(offsets.committed) if partitions is None else partitions
             unstable = FetchedOffset(_NO_OFFSET, ErrorCode.UNSTABLE_OFFSET_COMMIT)
@@ -154,17 +186,19 @@ class OffsetService:
         error = self._coordinator.status_error(group_id)
         if error is not ErrorCode.NONE:
             return error, {}
-        group = self._store.get(group_id)
+        group = self._store.get_any(group_id)
         if group is None:
             return self._missing(group_id), {}
         results: Results = {}
         with group.lock:
-            if group.is_in(GroupState.DEAD):
+            if group.is_dead:
                 return self._missing(group_id), {}
             subscribed: Callable[[str], bool]
-            if group.is_in(GroupState.EMPTY):
+            if group.is_empty:
                 subscribed = lambda _: False  # noqa: E731
-            elif group.protocol_type == CONSUMER_PROTOCOL_TYPE:
+            elif isinstance(group, ConsumerGroup) or (
+                isinstance(group, Group) and group.protocol_type == CONSUMER_PROTOCOL_TYPE
+            ):
                 subscribed = group.is_subscribed_to
             else:
                 return ErrorCode.NON_EMPTY_GROUP, {}

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from broker.groups.group import Group
 from broker.groups.member import Member
 from broker.groups.offsets import OffsetAndMetadata
+from broker.groups.record_keys import classic_group
 from broker.groups.states import GroupState
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ProtocolError
@@ -54,11 +55,6 @@ def _string(value: str) -> bytes:
 def offset_key(group_id: str, partition: TopicPartition) -> bytes:
     """Key of a committed offset, version 1."""
     return b"\x00\x01" + _string(group_id) + _string(partition.topic) + _INT32.pack(partition.partition)
-
-
-def group_key(group_id: str) -> bytes:
-    """Key of a group, version 2."""
-    return b"\x00\x02" + _string(group_id)
 
 
 def offset_value(value: OffsetAndMetadata, version: int = 3) -> bytes:
@@ -133,6 +129,9 @@ def decode_offset_key(key: bytes) -> tuple[str, TopicPartition]:
         return str(group, "utf-8"), decode_partition(partition)
     except UnicodeDecodeError as error:
         raise ProtocolError(f"an offset key cannot be read: {error}") from None
+
+
+group_key = classic_group
 
 
 def decode_group_key(key: bytes) -> str:

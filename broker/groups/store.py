@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from broker.groups import loader, records
+from broker.groups.base import GroupBase
 from broker.groups.config import GroupConfig
+from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.expiry import expired_offsets
 from broker.groups.group import Group
 from broker.groups.meters import GroupMeters
 from broker.groups.offsets import CommittedOffset, OffsetAndMetadata
-from broker.groups.states import GroupState
 from broker.transactions.store import partition_for
 from log.record import BatchBuilder
 from log.topic_partition import TopicPartition
@@ -47,6 +48,13 @@ COMMIT_ERRORS = {
     **dict.fromkeys(_TOO_LARGE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE),
 }
 """What a failed append of offsets means to who commits."""
+CONSUMER_GROUP_ERRORS = {
+    **_COMMON_ERRORS,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    **dict.fromkeys(_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
+}
+"""What a failed append of a consumer group's records means to its member."""
 
 
 class TransactionalProducer:
@@ -101,7 +109,7 @@ class GroupStore:
         self._config = config
         self.meters = meters or GroupMeters()
         self._lock = threading.Lock()
-        self._owned: dict[int, dict[str, Group]] = {}
+        self._owned: dict[int, dict[str, GroupBase]] = {}
         self._loading: set[int] = set()
         self._epochs: dict[int, int] = {}
         # Groups with offsets of an open transaction, by producer.
@@ -121,12 +129,23 @@ class GroupStore:
                 return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             return ErrorCode.NONE if partition in self._owned else ErrorCode.NOT_COORDINATOR
 
-    def get(self, group_id: str) -> Group | None:
+    def get_any(self, group_id: str) -> GroupBase | None:
+        """The group, of whichever protocol."""
         with self._lock:
             return self._owned.get(self.partition_of(group_id), {}).get(group_id)
 
-    def get_or_add(self, group_id: str) -> Group | None:
-        """The group, made if it is not there; None if its partition is not owned (any more)."""
+    def get(self, group_id: str) -> Group | None:
+        """The group if it is a classic one."""
+        group = self.get_any(group_id)
+        return group if isinstance(group, Group) else None
+
+    def get_consumer(self, group_id: str) -> ConsumerGroup | None:
+        """The group if it is one of the consumer protocol."""
+        group = self.get_any(group_id)
+        return group if isinstance(group, ConsumerGroup) else None
+
+    def get_or_add_any(self, group_id: str) -> GroupBase | None:
+        """The group, of whichever protocol; a classic one is made if none is there. None as for `get_or_add`."""
         with self._lock:
             groups = self._owned.get(self.partition_of(group_id))
             if groups is None:
@@ -136,7 +155,57 @@ class GroupStore:
                 group = groups[group_id] = Group(group_id, self._clock)
             return group
 
-    def all_groups(self) -> list[Group]:
+    def get_or_add(self, group_id: str) -> Group | None:
+        """The classic group, made if it is not there, in the place of a consumer group without members if need be.
+
+        None if its partition is not owned (any more), or if it is a consumer group with members.
+        """
+        group = self.get_or_add_any(group_id)
+        if not isinstance(group, ConsumerGroup):
+            return group  # type: ignore[return-value]
+        with group.lock:
+            if not group.is_empty:
+                return None
+            successor = Group(group_id, self._clock, successor_of=group)
+            return successor if self._replace(group, successor) else None
+
+    def get_or_add_consumer(self, group_id: str) -> ConsumerGroup | None:
+        """The consumer group, made if it is not there, in the place of a classic group without members if need be.
+
+        None if its partition is not owned (any more), or if it is a classic group with members.
+        """
+        with self._lock:
+            groups = self._owned.get(self.partition_of(group_id))
+            if groups is None:
+                return None
+            group = groups.setdefault(group_id, ConsumerGroup(group_id))
+        if isinstance(group, ConsumerGroup):
+            return group
+        with group.lock:
+            if not group.is_empty:
+                return None
+            successor = ConsumerGroup(group_id, successor_of=group)
+            successor.classic_record_stands = bool(group.record_keys())
+            return successor if self._replace(group, successor) else None
+
+    def _replace(self, group: GroupBase, successor: GroupBase) -> bool:
+        """Put a group of the other protocol in the place of one without members; called under the group's lock.
+
+        A consumer group's records get their tombstones now, a classic group's with the first records of its successor.
+        """
+        with self._lock:
+            groups = self._owned.get(self.partition_of(group.group_id))
+            if groups is None or groups.get(group.group_id) is not group:
+                return False
+            groups[group.group_id] = successor
+        keys = group.record_keys() if isinstance(group, ConsumerGroup) else []
+        group.is_replaced = True
+        group.die()
+        if keys:
+            self._append_tombstones(group.group_id, keys)
+        return True
+
+    def all_groups(self) -> list[GroupBase]:
         with self._lock:
             return [group for groups in self._owned.values() for group in groups.values()]
 
@@ -148,7 +217,7 @@ class GroupStore:
 
     # --- loading and unloading ---
 
-    def load(self, partition: int, epoch: int, on_loaded: Callable[[Group], None]) -> None:
+    def load(self, partition: int, epoch: int, on_loaded: Callable[[GroupBase], None]) -> None:
         """Read the partition and own it, unless it is owned or a later epoch was seen.
 
         Requests see COORDINATOR_LOAD_IN_PROGRESS meanwhile. If the log cannot be read, that is logged and the
@@ -190,7 +259,7 @@ class GroupStore:
             spent_ms,
         )
 
-    def unload(self, partition: int, epoch: int | None, on_unloaded: Callable[[Group], None]) -> None:
+    def unload(self, partition: int, epoch: int | None, on_unloaded: Callable[[GroupBase], None]) -> None:
         """Drop the partition's groups; None as epoch means that the replica was deleted. A lower epoch is ignored."""
         with self._lock:
             if epoch is not None:
@@ -223,9 +292,23 @@ class GroupStore:
 
         self._append(self.partition_of(group.group_id), builder.build(), done)
 
+    def write_records(
+        self, group_id: str, entries: Iterable[tuple[bytes, bytes | None]], on_done: Callable[[ErrorCode], None]
+    ) -> None:
+        """Write records of a consumer group as one batch; `on_done` gets NONE or what the member is told."""
+        builder = self._builder()
+        now = self._clock.wall_ms()
+        for key, value in entries:
+            builder.append(now, key, value)
+        self._append(
+            self.partition_of(group_id),
+            builder.build(),
+            lambda error, _: on_done(CONSUMER_GROUP_ERRORS.get(error, error)),
+        )
+
     def commit(
         self,
-        group: Group,
+        group: GroupBase,
         offsets: dict[TopicPartition, OffsetAndMetadata],
         on_done: Callable[[dict[TopicPartition, ErrorCode]], None],
         producer: TransactionalProducer | None = None,
@@ -256,7 +339,7 @@ class GroupStore:
 
         def done(error: ErrorCode, batch_offset: int) -> None:
             with group.lock:
-                if not group.is_in(GroupState.DEAD):
+                if not group.is_dead or group.is_replaced:
                     self._acknowledge(group, accepted, error, batch_offset, producer)
             answer = COMMIT_ERRORS.get(error, error)
             if error is not ErrorCode.NONE:
@@ -277,7 +360,7 @@ class GroupStore:
 
     def _acknowledge(
         self,
-        group: Group,
+        group: GroupBase,
         offsets: dict[TopicPartition, OffsetAndMetadata],
         error: ErrorCode,
         batch_offset: int,
@@ -305,10 +388,10 @@ class GroupStore:
                 group_id for group_id in self._open.get(producer_id, ()) if self.partition_of(group_id) in partitions
             ]
         for group_id in group_ids:
-            group = self.get(group_id)
+            group = self.get_any(group_id)
             if group is not None:
                 with group.lock:
-                    if not group.is_in(GroupState.DEAD):
+                    if not group.is_dead or group.is_replaced:
                         group.offsets.complete_txn(producer_id, commit)
             self._close(producer_id, group_id)
 
@@ -322,7 +405,9 @@ class GroupStore:
 
     # --- removal ---
 
-    def remove_offsets(self, groups: Iterable[Group], select: Callable[[Group], Iterable[TopicPartition]]) -> int:
+    def remove_offsets(
+        self, groups: Iterable[GroupBase], select: Callable[[GroupBase], Iterable[TopicPartition]]
+    ) -> int:
         """Drop the selected offsets, forget groups that are empty of everything, and write tombstones for both.
 
         A group whose last offset goes while it is Empty becomes Dead and leaves the cache. Returns how many offsets
@@ -332,13 +417,15 @@ class GroupStore:
         for group in groups:
             tombstones: list[bytes] = []
             with group.lock:
+                if group.is_replaced:
+                    continue  # its offsets are the successor's
                 gone = group.offsets.remove(list(select(group)))
                 tombstones += [records.offset_key(group.group_id, partition) for partition in gone]
                 removed += len(gone)
-                if group.is_in(GroupState.EMPTY) and group.offsets.is_empty:
-                    group.transition_to(GroupState.DEAD)
-                if group.is_in(GroupState.DEAD) and self._forget(group) and group.generation_id > 0:
-                    tombstones.append(records.group_key(group.group_id))
+                if group.is_empty and group.offsets.is_empty:
+                    group.die()
+                if group.is_dead and self._forget(group):
+                    tombstones += group.record_keys()
                 if tombstones:
                     self._append_tombstones(group.group_id, tombstones)
         return removed
@@ -352,7 +439,7 @@ class GroupStore:
             logger.info("removed %d expired offsets", removed)
         return removed
 
-    def _forget(self, group: Group) -> bool:
+    def _forget(self, group: GroupBase) -> bool:
         with self._lock:
             groups = self._owned.get(self.partition_of(group.group_id))
             if groups is None or groups.get(group.group_id) is not group:

@@ -7,6 +7,7 @@ from typing import Any
 
 from broker.context import BrokerContext
 from broker.groups.config import GroupConfig
+from broker.groups.consumer.config import ConsumerGroupConfig
 from broker.groups.coordinator import GroupCoordinator
 from broker.groups.loader import Batch
 from broker.groups.meters import GroupMeters
@@ -123,6 +124,8 @@ def make_group_coordinator(broker: BrokerContext) -> GroupCoordinator:
         broker.clock,
         broker.metrics,
         run_deferred=broker.action_queue.run,
+        topics=lambda: broker.metadata_cache.snapshot,
+        consumer_config=ConsumerGroupConfig.from_kafka_config(broker.config),
     )
     coordinator.startup()
     broker.group_coordinator = coordinator

@@ -155,6 +155,7 @@ class ErrorCode(IntEnum):
     INVALID_VOTER_KEY = 125, "", "the voter key does not match"
     DUPLICATE_VOTER = 126, "", "the voter is in the set already"
     VOTER_NOT_FOUND = 127, "", "there is no such voter"
+    INVALID_REGULAR_EXPRESSION = 128, "", "the regular expression is not valid"
 
     @classmethod
     def of(cls, code: int) -> ErrorCode:

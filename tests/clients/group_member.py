@@ -30,6 +30,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--topic", action="append", default=[])
     parser.add_argument("--pattern")
     parser.add_argument("--strategy", default="range", choices=["range", "roundrobin", "cooperative-sticky"])
+    parser.add_argument("--protocol", default="classic", choices=["classic", "consumer"])
+    parser.add_argument("--assignor", help="Of the coordinator, for the consumer protocol.")
     parser.add_argument("--instance-id")
     parser.add_argument("--session-timeout-ms", type=int, default=6_000)
     parser.add_argument("--max-poll-interval-ms", type=int, default=300_000)
@@ -45,18 +47,23 @@ def run_confluent(options: argparse.Namespace) -> None:
         "group.id": options.group,
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
-        "session.timeout.ms": options.session_timeout_ms,
-        "heartbeat.interval.ms": 500,
         "max.poll.interval.ms": options.max_poll_interval_ms,
-        "partition.assignment.strategy": options.strategy,
         "topic.metadata.refresh.interval.ms": 1_000,
         "log_level": 2,
     }
+    if options.protocol == "consumer":
+        config["group.protocol"] = "consumer"
+        if options.assignor:
+            config["group.remote.assignor"] = options.assignor
+    else:
+        config["session.timeout.ms"] = options.session_timeout_ms
+        config["heartbeat.interval.ms"] = 500
+        config["partition.assignment.strategy"] = options.strategy
     if options.instance_id:
         config["group.instance.id"] = options.instance_id
     consumer = Consumer(config)
     owned: set[tuple[str, int]] = set()
-    incremental = options.strategy == "cooperative-sticky"
+    incremental = options.protocol == "consumer" or options.strategy == "cooperative-sticky"
 
     def names(partitions: list[TopicPartition]) -> set[tuple[str, int]]:
         return {(each.topic, each.partition) for each in partitions}

@@ -1,0 +1,270 @@
+"""The coordinator of groups of the consumer protocol (KIP-848): heartbeats, leaving, and members that fail.
+
+A heartbeat does everything: it enters the group, changes the subscription, makes a new target assignment where one is
+due, and brings the member one step nearer to it. All its records are one batch, and the answer waits for it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from broker.groups.consumer import assigning, membership
+from broker.groups.consumer.changes import SetCurrent, SetMember
+from broker.groups.consumer.config import ConsumerGroupConfig
+from broker.groups.consumer.describe import ConsumerGroupDescription, describe
+from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.consumer.metadata import TopicsView
+from broker.groups.consumer.model import (
+    STATIC_LEAVE_EPOCH,
+    CurrentAssignment,
+    MemberState,
+)
+from broker.groups.consumer.reconciliation import reconcile
+from broker.groups.consumer.requests import HeartbeatCallback, HeartbeatRequest, HeartbeatResult, check
+from broker.groups.consumer.timers import MemberTimers
+from broker.groups.consumer.update import Done, Update
+from broker.groups.store import GroupStore
+from network.protocol.errors import ApiError, ErrorCode
+from network.protocol.uuids import new_uuid, to_text
+from timer.clock import Clock
+from timer.purgatory import Purgatory
+
+logger = logging.getLogger(__name__)
+
+
+class ConsumerGroups:
+    """Thread-safe: all work on a group is done under its lock. Errors that need no write are raised as ApiError."""
+
+    def __init__(
+        self,
+        store: GroupStore,
+        config: ConsumerGroupConfig,
+        topics: TopicsView,
+        purgatory: Purgatory[Any],
+        clock: Clock,
+        run_deferred: Callable[[], None] = lambda: None,
+        new_id: Callable[[], str] = lambda: to_text(new_uuid()),
+    ) -> None:
+        self._store = store
+        self.config = config
+        self.topics = topics
+        self.timers = MemberTimers(purgatory, run_deferred)
+        self._clock = clock
+        self._new_id = new_id
+
+    # --- life ---
+
+    def on_loaded(self, group: ConsumerGroup) -> None:
+        """All members get a full session, and those that give partitions up all their time for it."""
+        with group.lock:
+            self._watch_all(group)
+
+    def on_unloaded(self, group: ConsumerGroup) -> None:
+        """The group is another coordinator's, or gone."""
+        with group.lock:
+            group.die()
+            for member_id in group.members:
+                self.timers.end(group, member_id)
+
+    # --- heartbeats ---
+
+    def heartbeat(self, request: HeartbeatRequest, callback: HeartbeatCallback) -> None:
+        """Answer a member; `callback` runs when what changed is stored, under the group's lock, and must not block."""
+        check(request, self.config.assignors)
+        group = self._group_for(request)
+        with group.lock:
+            if group.is_dead:
+                raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            if request.epoch < 0:
+                self._leave(group, request, callback)
+            else:
+                self._heartbeat(group, request, callback)
+
+    def _group_for(self, request: HeartbeatRequest) -> ConsumerGroup:
+        if request.epoch == 0:
+            group = self._store.get_or_add_consumer(request.group_id)
+        else:
+            group = self._store.get_consumer(request.group_id)
+        if group is None:
+            raise _not_found(request.group_id)
+        return group
+
+    def _heartbeat(self, group: ConsumerGroup, request: HeartbeatRequest, callback: HeartbeatCallback) -> None:
+        member_id = request.member_id or self._new_id()
+        if member_id not in group.members and len(group.members) >= self.config.max_size:
+            raise ApiError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED, f"group {group.group_id} has {self.config.max_size} members already"
+            )
+        update = Update(group)
+        try:
+            before = self._identify(group, update, request, member_id)
+            self._subscribe(group, update, request, member_id)
+            assigning.assign(update, self.config.assignors)
+            after = self.reconcile(group, update, member_id, request)
+        except Exception:
+            update.undo()
+            raise
+        self.restart_session(group, member_id)
+        is_told = request.epoch == 0 or request.is_full or before.assigned != after.assigned
+        result = HeartbeatResult(
+            ErrorCode.NONE,
+            member_id,
+            after.epoch,
+            self.config.heartbeat_interval_ms,
+            after.assigned if is_told else None,
+        )
+        self.write(update, _answer(callback, result))
+
+    def _identify(
+        self, group: ConsumerGroup, update: Update, request: HeartbeatRequest, member_id: str
+    ) -> CurrentAssignment:
+        """Checks who sends, and returns what the member had."""
+        if request.epoch == 0:
+            replaced = membership.enter(group, update, member_id, request.instance_id, request.owned)
+            if replaced is not None:
+                self.timers.end(group, replaced)
+        else:
+            if request.instance_id is None:
+                membership.require_member(group, member_id)
+            else:
+                membership.require_static(group, member_id, request.instance_id)
+            membership.check_epoch(group.current(member_id), request.epoch, request.owned)
+        return group.current(member_id)
+
+    def _subscribe(self, group: ConsumerGroup, update: Update, request: HeartbeatRequest, member_id: str) -> None:
+        before = group.members.get(member_id)
+        after = request.updated(before)
+        if before is None:
+            logger.info("group %s: member %s joins", group.group_id, member_id)
+            is_changed = group.epoch == 0 or bool(after.topics or after.regex)
+        else:
+            is_changed = (before.topics, before.regex) != (after.topics, after.regex)
+        if before != after:
+            update.make(SetMember(member_id, after))
+        assigning.refresh_epoch(
+            update, self.topics(), self._clock.wall_ms(), is_subscription_changed=is_changed or group.epoch == 0
+        )
+
+    def reconcile(
+        self, group: ConsumerGroup, update: Update, member_id: str, request: HeartbeatRequest
+    ) -> CurrentAssignment:
+        """Bring a member one step nearer to its target; returns what it has then."""
+        before = group.current(member_id)
+        after = reconcile(before, group.target_epoch, group.target(member_id), request.owned, group.is_free)
+        if after is before:
+            return before
+        update.make(SetCurrent(member_id, after))
+        logger.info(
+            "group %s: member %s at epoch %d is %s with %d partitions, %d to give up",
+            group.group_id,
+            member_id,
+            after.epoch,
+            after.state.name,
+            len(after.assigned),
+            len(after.revoking),
+        )
+        if after.state is MemberState.UNREVOKED_PARTITIONS:
+            self._start_revocation(group, member_id)
+        else:
+            self.timers.end_revocation(group, member_id)
+        return after
+
+    def describe(self, group_id: str) -> ConsumerGroupDescription:
+        """Raises ApiError(GROUP_ID_NOT_FOUND) for any other group."""
+        group = self._store.get_consumer(group_id)
+        if group is not None:
+            with group.lock:
+                if not group.is_dead:
+                    return describe(group, next(iter(self.config.assignors)))
+        raise _not_found(group_id)
+
+    # --- leaving ---
+
+    def _leave(self, group: ConsumerGroup, request: HeartbeatRequest, callback: HeartbeatCallback) -> None:
+        member_id = request.member_id
+        if request.instance_id is None:
+            membership.require_member(group, member_id)
+        else:
+            membership.require_static(group, member_id, request.instance_id)
+        result = _answer(callback, HeartbeatResult(ErrorCode.NONE, member_id, request.epoch))
+        if request.epoch == STATIC_LEAVE_EPOCH:
+            self._leave_for_a_while(group, member_id, result)
+        else:
+            self.remove(group, [member_id], "leaves", result)
+
+    def _leave_for_a_while(self, group: ConsumerGroup, member_id: str, done: Done) -> None:
+        """The partitions stay reserved until the session ends."""
+        update = Update(group)
+        current = group.current(member_id)
+        update.make(
+            SetCurrent(member_id, CurrentAssignment(STATIC_LEAVE_EPOCH, current.epoch, current.state, current.assigned))
+        )
+        self.timers.end_revocation(group, member_id)
+        logger.info("group %s: static member %s leaves for a while", group.group_id, member_id)
+        self.write(update, done)
+
+    def remove(self, group: ConsumerGroup, member_ids: Iterable[str], reason: str, done: Done) -> None:
+        """Take members out and begin a new epoch; called under the group's lock."""
+        update = Update(group)
+        for member_id in member_ids:
+            logger.info("group %s: member %s %s", group.group_id, member_id, reason)
+            membership.forget(update, member_id)
+            self.timers.end(group, member_id)
+        assigning.refresh_epoch(update, self.topics(), self._clock.wall_ms(), is_subscription_changed=True)
+        self.write(update, done)
+
+    # --- timers ---
+
+    def restart_session(self, group: ConsumerGroup, member_id: str) -> None:
+        self.timers.start_session(group, member_id, self.config.session_timeout_ms, self._on_session_over)
+
+    def _on_session_over(self, group: ConsumerGroup, member_id: str) -> None:
+        if member_id in group.members:
+            self._fence(group, member_id, "missed its heartbeats")
+
+    def _start_revocation(self, group: ConsumerGroup, member_id: str) -> None:
+        epoch = group.current(member_id).epoch
+
+        def over(group: ConsumerGroup, member_id: str) -> None:
+            current = group.current(member_id)
+            if current.state is MemberState.UNREVOKED_PARTITIONS and current.epoch == epoch:
+                self._fence(group, member_id, "did not give its partitions up in time")
+
+        self.timers.end_revocation(group, member_id)
+        self.timers.start_revocation(group, member_id, group.members[member_id].rebalance_timeout_ms, over)
+
+    def _fence(self, group: ConsumerGroup, member_id: str, reason: str) -> None:
+        self.remove(group, [member_id], reason, lambda _: None)
+
+    def _watch_all(self, group: ConsumerGroup) -> None:
+        """Start the timers that members should have and have not."""
+        for member_id in group.members:
+            if member_id not in group.sessions:
+                self.restart_session(group, member_id)
+            is_revoking = group.current(member_id).state is MemberState.UNREVOKED_PARTITIONS
+            if is_revoking and member_id not in group.revocations:
+                self._start_revocation(group, member_id)
+
+    # --- writing ---
+
+    def write(self, update: Update, done: Done) -> None:
+        """Write an update; called under the group's lock."""
+        group = update.group
+
+        def written(error: ErrorCode) -> None:
+            if error is not ErrorCode.NONE and not group.is_dead:
+                # Members that were to go may be back: they have to be watched again.
+                self._watch_all(group)
+            done(error)
+
+        update.write(self._store, written)
+
+
+def _not_found(group_id: str) -> ApiError:
+    return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {group_id}")
+
+
+def _answer(callback: HeartbeatCallback, result: HeartbeatResult) -> Done:
+    return lambda error: callback(result if error is ErrorCode.NONE else HeartbeatResult(error))

@@ -1,0 +1,84 @@
+"""One atomic change of a consumer group: applied at once, written as one batch, taken back if the log refuses it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from broker.groups import records
+from broker.groups.consumer.changes import Change
+from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.store import GroupStore
+from network.protocol.errors import ErrorCode
+
+logger = logging.getLogger(__name__)
+
+Done = Callable[[ErrorCode], None]
+
+
+class PendingWrite:
+    """A batch on its way; `waiters` are told what becomes of it."""
+
+    __slots__ = ("waiters",)
+
+    def __init__(self, waiter: Done) -> None:
+        self.waiters = [waiter]
+
+
+class Update:
+    """Collects changes of one group, under its lock. Changes take effect as they are made."""
+
+    def __init__(self, group: ConsumerGroup) -> None:
+        self.group = group
+        self._changes: list[Change] = []
+        self._inverse: list[Change] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._changes)
+
+    def make(self, change: Change) -> None:
+        self._inverse.append(change.apply(self.group))
+        self._changes.append(change)
+
+    def undo(self) -> None:
+        """Take every change back, the last first."""
+        while self._inverse:
+            self._inverse.pop().apply(self.group)
+        self._changes.clear()
+        self.group.seen_layout = None
+
+    def write(self, store: GroupStore, done: Done) -> None:
+        """Write what was changed; `done` hears NONE or what the client is told, when that is decided.
+
+        Without changes `done` waits for the write before, so that nobody sees what may still be taken back. A batch
+        that the log refuses is undone before the lock is given up; one whose acknowledgement fails is in the log, so
+        its changes stand.
+        """
+        group = self.group
+        if not self._changes:
+            if group.pending is None:
+                done(ErrorCode.NONE)
+            else:
+                group.pending.waiters.append(done)
+            return
+        entries = [change.record(group.group_id) for change in self._changes]
+        if group.classic_record_stands:
+            entries.insert(0, (records.group_key(group.group_id), None))
+        pending = group.pending = PendingWrite(done)
+        is_appending = True
+
+        def written(error: ErrorCode) -> None:
+            with group.lock:
+                if is_appending and error is not ErrorCode.NONE:
+                    self.undo()
+                if error is ErrorCode.NONE:
+                    group.classic_record_stands = False
+                else:
+                    logger.warning("%d records of group %s: %s", len(entries), group.group_id, error.name)
+                if group.pending is pending:
+                    group.pending = None
+                for waiter in pending.waiters:
+                    waiter(error)
+
+        store.write_records(group.group_id, entries, written)
+        is_appending = False
