@@ -30,8 +30,10 @@ from network.protocol.messages.create_topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from network.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from spark_jobs.jobs import reassignment_plan
 from tests.reference import kafka
-from tests.support.cluster import CLOCK, Cluster, running_cluster
+from tests.support.cluster import CLOCK, Broker, Cluster, running_cluster
 
 RACKS = {0: "left", 1: "left", 2: "right", 3: "right"}
 WAIT_MS = 60_000
@@ -76,7 +78,14 @@ def create(cluster: Cluster, topic: str, replicas: list[list[int]], **configs: s
     )
     with cluster.client() as client:
         (result,) = client.call_controller(CreateTopicsRequest(topics=[wanted], timeout_ms=15_000)).topics
-    assert result.error_code == 0, result.error_message
+        assert result.error_code == 0, result.error_message
+        asked = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+
+        def known(broker: Broker) -> bool:
+            (found,) = client.call_broker(broker.broker_id, asked).topics
+            return found.error_code == 0 and all(not p.error_code for p in found.partitions)
+
+        assert wait_until(lambda: all(map(known, cluster.running)), CLOCK, WAIT_MS), topic
 
 
 def partitions(cluster: Cluster, topic: str) -> dict[int, PartitionMetadata]:
@@ -105,7 +114,7 @@ def move_leader_away(cluster: Cluster, topic: str) -> None:
     assert partitions(cluster, topic)[0].leader != leader.broker_id
 
 
-# -- brokers list, elect-leaders -------------------------------------------------------------------------------------
+# -- topics, brokers list, elect-leaders -----------------------------------------------------------------------------
 
 
 def test_brokers_are_listed_with_what_they_hold(cluster: Cluster) -> None:
@@ -117,6 +126,26 @@ def test_brokers_are_listed_with_what_they_hold(cluster: Cluster) -> None:
         [str(broker.broker_id), broker.address, RACKS[broker.broker_id]] for broker in cluster.brokers
     ]
     assert sum("controller" in row for row in rows) == 1
+
+
+def test_under_replicated_partitions_are_found(cluster: Cluster) -> None:
+    create(cluster, "lagging", [[1, 3], [1, 2]])
+    in_sync(cluster, "lagging")
+    output(cluster, "topics", "alter", "lagging", "--config", "retention.ms=60000")
+    wait_for(cluster, "lagging", lambda found: len(found) == 2)
+    assert output(cluster, "topics", "describe", "lagging", "--under-replicated") == ""
+    cluster.brokers[3].stop()
+    try:
+        wait_for(cluster, "lagging", lambda found: found[0].isr == [1])
+        text = output(cluster, "topics", "describe", "lagging", "--under-replicated")
+        assert text == "\tTopic: lagging\tPartition: 0\tLeader: 1\tReplicas: 1,3\tIsr: 1\n"
+        assert "3       (not running)" in output(cluster, "brokers", "list")
+    finally:
+        cluster.brokers[3].start()
+        cluster.wait_ready()
+    in_sync(cluster, "lagging")
+    assert "retention.ms=60000" in output(cluster, "topics", "describe", "lagging")
+    assert "Altered topic lagging." in output(cluster, "topics", "alter", "lagging", "--partitions", 3)
 
 
 def test_preferred_leaders_by_our_command_and_by_kafkas(cluster: Cluster, tmp_path: Path) -> None:
@@ -368,6 +397,19 @@ def test_kafkas_tool_takes_our_plan_and_we_take_its(cluster: Cluster, tmp_path: 
     assert all(set(ids) == {0, 2} for ids in replicas(cluster, "shared").values())
     assert tool("--reassignment-json-file", str(theirs), "--verify").count("is completed.") == 2
     assert len(read_back(cluster, "shared", 100)) == 100
+
+
+def test_the_plan_of_the_spark_job_can_be_executed(cluster: Cluster, tmp_path: Path) -> None:
+    create(cluster, "lopsided", [[0, 1], [0, 1], [0, 1], [0, 1]])
+    fill(cluster, "lopsided", 200)
+    plan = tmp_path / "plan.json"
+    arguments = ["--bootstrap-server", cluster.bootstrap, "--topics", "lopsided", "--output", str(plan)]
+    done = CliRunner().invoke(reassignment_plan.main, arguments, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert "All reassignments are complete." in output(cluster, "reassign", "execute", plan, "--wait")
+    held = Counter(broker for ids in replicas(cluster, "lopsided").values() for broker in ids)
+    assert held == {0: 2, 1: 2, 2: 2, 3: 2}
+    assert len(read_back(cluster, "lopsided", 200)) == 200
 
 
 def test_a_broker_is_drained_and_safe_to_stop(cluster: Cluster, tmp_path: Path) -> None:
