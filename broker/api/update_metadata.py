@@ -31,8 +31,12 @@ def handle(call: Call[UpdateMetadataRequest]) -> UpdateMetadataResponse:
                 request.controller_id, request.controller_epoch, manager.controller_epoch,
             )  # fmt: skip
             return UpdateMetadataResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
-        deleted = broker.metadata_cache.update(request, call.version)
+        cache = broker.metadata_cache
+        alive = cache.snapshot.brokers.keys()
+        deleted = cache.update(request, call.version)
         manager.controller_epoch = request.controller_epoch
+    if alive - cache.snapshot.brokers.keys():
+        manager.on_brokers_gone()
     if deleted:
         for listener in broker.partition_deletion_listeners:
             listener(deleted)

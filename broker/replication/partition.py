@@ -403,6 +403,16 @@ class Partition:
             return False
         return log.maybe_increment_high_watermark(candidate) is not None
 
+    def recheck_high_watermark(self) -> None:
+        """Move the high watermark where only time, or the end of a broker, has freed it: no fetch need ever follow."""
+        log = self.leader_log()
+        if log is None or log.high_watermark == log.log_end_offset:
+            return
+        with self.lock:
+            advanced = self.maybe_advance_high_watermark()
+        if advanced:
+            self._environment.delayed.check_all(self.topic_partition)
+
     def low_watermark(self) -> int:
         """Leader only: the smallest log start of all live replicas and of a future log; -1 if one is unknown."""
         with self.lock:
@@ -534,6 +544,9 @@ class Partition:
             self._environment.delayed.check_all(self.topic_partition)
         if retry:
             self._submit(pending)
+        else:
+            # A refused member waits no longer, and the others may have fetched everything already.
+            self.recheck_high_watermark()
 
     def _on_alter_partition_success(self, pending: IsrState, answer: LeaderAndIsr) -> bool:
         meters = self._environment.isr_meters

@@ -136,8 +136,15 @@ class ReplicaManager:
             self.checkpoint_high_watermarks()
 
     def maybe_shrink_isrs(self) -> None:
+        """The periodic look at every partition: members of the ISR, and others that only time has made too slow."""
         for partition in self.online_partitions():
             partition.maybe_shrink_isr()
+            partition.recheck_high_watermark()
+
+    def on_brokers_gone(self) -> None:
+        """Brokers have left the metadata: those that were not in an ISR hold no high watermark back any more."""
+        for partition in self.leader_partitions():
+            partition.recheck_high_watermark()
 
     def _on_checkpoint_failure(self, directory: str) -> None:
         self.log_manager.handle_log_dir_failure(directory)

@@ -213,6 +213,32 @@ def test_definite_refusal_reverts(code: ErrorCode) -> None:
     assert partition.isr_state.isr == (1,)
 
 
+@pytest.mark.parametrize("freed_by", ["refusal", "time", "end of the broker"])
+def test_the_high_watermark_goes_on_without_a_fetch_when_it_waits_for_nobody(freed_by: str) -> None:
+    """A broker that stops is fetching still when it is out of the ISR; the others have everything, nobody appends."""
+    environment = Environment(min_isr=2)
+    partition = leader(environment, [1, 2])
+    fetch(partition, environment, 3, 0)
+    append(partition, 5)
+    fetch(partition, environment, 2, 5)
+    assert environment.log.high_watermark == 0
+    _, answer = environment.submitted[0]
+    if freed_by == "refusal":
+        environment.alive.discard(3)
+        answer(ErrorCode.INELIGIBLE_REPLICA)
+    else:
+        answer(ErrorCode.INELIGIBLE_REPLICA)
+        partition.recheck_high_watermark()
+        assert environment.log.high_watermark == 0, "caught up a moment ago and alive: it may join"
+        if freed_by == "time":
+            environment.clock.advance(LAG_MS + 1)
+        else:
+            environment.alive.discard(3)
+        partition.recheck_high_watermark()
+    assert environment.log.high_watermark == 5
+    assert environment.checked == [TP], "whoever waits for it is told"
+
+
 @pytest.mark.parametrize("code", [ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.INVALID_UPDATE_VERSION])
 def test_unclear_refusal_stays_pending(code: ErrorCode) -> None:
     environment = Environment()
