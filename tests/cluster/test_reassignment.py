@@ -1,0 +1,131 @@
+"""All replicas of a topic move to three other brokers under load: to the end, cancelled, and with controller and
+leader killed half-way. What was acknowledged is there once, and replicas are equal byte for byte (about a minute)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from confluent_kafka import Producer
+
+from broker.cli.main import odradek
+from broker.cli.reassignment_files import to_json
+from broker.cli.reassignments import ongoing
+from broker.dev.waiting import wait_until
+from log.topic_partition import TopicPartition
+from tests.support.cluster import CLOCK, Cluster
+from tests.support.replication import Load, Reader, check_replicas, create_topic, partitions_of, read_back, wait_in_sync
+
+TOPIC = "moving"
+PARTITIONS = 3
+# So much is there before, in every partition, that a limited follower does not get it with its first fetch.
+BULK, BULK_SIZE = 60, 50_000
+SETTINGS = {
+    "zookeeper.session.timeout.ms": "4000",
+    "replica.lag.time.max.ms": "4000",
+    "auto.leader.rebalance.enable": "false",
+    "offsets.topic.num.partitions": "1",
+}
+
+
+class Move:
+    """A topic that is written and read while it goes from the three brokers with the controller to the three others."""
+
+    def __init__(self, cluster: Cluster, file: Path) -> None:
+        self.cluster = cluster
+        self.file = file
+        with cluster.client() as client:
+            self.controller = client.metadata([]).controller_id
+        self.source, self.target = ([0, 1, 2], [3, 4, 5]) if self.controller < 3 else ([3, 4, 5], [0, 1, 2])
+        create_topic(cluster, TOPIC, [turned(self.source, number) for number in range(PARTITIONS)])
+        self._fill()
+        self.load = Load(cluster.bootstrap, TOPIC, PARTITIONS)
+        self._reader = Reader(cluster.bootstrap, TOPIC, PARTITIONS)
+        self.load.wait_progress()
+        wanted = {TopicPartition(TOPIC, number): turned(self.target, number) for number in range(PARTITIONS)}
+        file.write_text(to_json(wanted))
+
+    def _fill(self) -> None:
+        producer = Producer({"bootstrap.servers": self.cluster.bootstrap, "acks": "all"})
+        for number in range(BULK * PARTITIONS):
+            producer.produce(TOPIC, os.urandom(BULK_SIZE), partition=number % PARTITIONS)
+            producer.poll(0)
+        assert producer.flush(60) == 0
+
+    def command(self, *words: str) -> str:
+        """`odradek reassign WORDS`, with the file and the brokers that run."""
+        brokers = ",".join(broker.address for broker in self.cluster.running)
+        arguments = ["reassign", words[0], str(self.file), *words[1:], "--bootstrap-server", brokers]
+        done = CliRunner().invoke(odradek, arguments, catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    def start_slowly(self) -> None:
+        """Nothing can end before the limit is raised."""
+        self.command("execute", "--throttle", "1")
+        self.load.wait_progress()
+        assert self.moving() == PARTITIONS
+
+    def raise_limit(self) -> None:
+        """And wait for the end."""
+        assert "All reassignments are complete." in self.command(
+            "execute", "--additional", "--throttle", "1000000000", "--wait"
+        )
+
+    def moving(self) -> int:
+        """How many partitions move."""
+        with self.cluster.client() as client:
+            return len(ongoing(client))
+
+    def finish(self, replicas: list[int]) -> None:
+        """Stop writing and look at everything."""
+        self.load.wait_progress()
+        self.load.finish()
+        wait_in_sync(self.cluster, TOPIC)
+        found = partitions_of(self.cluster.running[0], TOPIC)
+        assert all(set(replicas) == each[1] for each in found.values()), found
+        read = read_back(self.cluster, TOPIC, PARTITIONS)
+        self.load.check({number: values[BULK:] for number, values in read.items()})
+        self._reader.finish(read)
+        self.cluster.stop()
+        check_replicas(self.cluster, {TOPIC: [len(values) for values in read.values()]}, replicas)
+
+    def has_left(self, broker: int) -> bool:
+        """Whether a broker has nothing of the topic on its disk, or only what is about to be deleted."""
+        return not list(self.cluster.brokers[broker].data.glob(f"{TOPIC}-?"))
+
+
+def turned(brokers: list[int], number: int) -> list[int]:
+    """Each broker leads one partition."""
+    return brokers[number:] + brokers[:number]
+
+
+@pytest.fixture
+def move(make_cluster: Callable[..., Cluster], tmp_path: Path) -> Move:
+    return Move(make_cluster(["odradek"] * 6, settings=SETTINGS), tmp_path / "plan.json")
+
+
+def test_the_controller_and_a_leader_die_half_way(move: Move) -> None:
+    move.start_slowly()
+    victim = move.cluster.brokers[move.controller]
+    victim.kill()
+    move.load.wait_progress()
+    assert move.moving() == PARTITIONS
+    move.raise_limit()
+    others = [broker for broker in move.source if broker != victim.broker_id]
+    assert wait_until(lambda: all(map(move.has_left, others)), CLOCK, 30_000)
+    move.cluster.wait_forgotten(victim)
+    victim.start()
+    move.cluster.wait_ready()
+    move.finish(move.target)
+
+
+def test_a_move_is_cancelled_half_way(move: Move) -> None:
+    move.start_slowly()
+    assert "Cancelled" in move.command("cancel")
+    assert move.moving() == 0
+    assert wait_until(lambda: all(map(move.has_left, move.target)), CLOCK, 30_000)
+    move.finish(move.source)
