@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -47,8 +47,15 @@ class LogMetrics:
             self._metrics.gauge(GROUP, "Log", name, fn, **_tags(log))
 
     def remove_log(self, log: PartitionLog) -> None:
+        self.remove_tags(self.tags_of(log))
+
+    def tags_of(self, log: PartitionLog) -> dict[str, str]:
+        """The tags of its gauges as long as its directory has its present name."""
+        return _tags(log)
+
+    def remove_tags(self, tags: Mapping[str, str]) -> None:
         for name in ("NumLogSegments", "LogStartOffset", "LogEndOffset", "Size"):
-            self._metrics.remove(GROUP, "Log", name, **_tags(log))
+            self._metrics.remove(GROUP, "Log", name, **tags)
 
 
 def _segments_left(progress: LoadProgress, thread: int) -> float:

@@ -1,8 +1,8 @@
 """All logs of a broker, in several log directories.
 
-A directory whose disk fails goes offline with its logs and the broker goes on with the others. Locks: `_lock` guards
-the maps and is never held while a log's lock is waited for on an append path; a log reports I/O errors under its own
-lock, so the report only takes `_failure_lock`.
+A directory whose disk fails goes offline with its logs and the broker goes on with the others. Locks: the table's lock
+is never held while a log's lock is waited for on an append path; a log reports I/O errors under its own lock, so the
+report only takes `_failure_lock`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from threading import Lock, RLock
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from log.checkpoint import OffsetCheckpoint
 from log.cleaner.log_cleaner import CleanerConfig, LogCleaner
-from log.config import MAX_INT64, LogConfig
+from log.config import LogConfig
 from log.deletion import DeletionQueue
-from log.errors import InconsistentTopicIdError, LogDirNotFoundError, LogError, StorageError
+from log.errors import InconsistentTopicIdError, StorageError
 from log.file_range import OpenFileBound
 from log.files import raise_descriptor_limit
 from log.loader import LoadOptions, open_log
@@ -28,6 +28,8 @@ from log.local_log import LogEnvironment
 from log.log_dir import LogDir
 from log.log_dir_loading import LoadProgress, close_logs, load_log_dir
 from log.log_metrics import LogMetrics
+from log.log_table import LogTable
+from log.maintenance import LogMaintenance
 from log.manager_settings import DEFAULT_SETTINGS, LogManagerSettings
 from log.meta_properties import (
     MetaProperties,
@@ -35,6 +37,7 @@ from log.meta_properties import (
     read_meta_properties,
     write_meta_properties,
 )
+from log.moves import LogMoves
 from log.names import DirectoryKind, current_dir_name, parse_dir_name, renamed_dir_name
 from log.partition_log import PartitionLog
 from log.producer_state import ProducerStateConfig
@@ -51,7 +54,7 @@ __all__ = ["LogManager", "LogManagerSettings"]
 
 
 class LogManager:
-    """Creates, finds, moves and deletes logs; checkpoints, flushes and applies retention in the background."""
+    """Creates, finds, cuts and deletes logs. Background work: `maintenance`; moves between directories: `moves`."""
 
     def __init__(
         self,
@@ -85,12 +88,12 @@ class LogManager:
         self._producer_config = producer_config if producer_config is not None else ProducerStateConfig()
         self._metrics = LogMetrics(metrics)
         self._on_dir_failure = on_dir_failure
-        self._lock = RLock()
+        self._table = LogTable()
         self.cleaner: LogCleaner | None = None
         if settings.cleaner_enabled:
-            # The cleaner asks for the logs under its own lock, so nothing here calls it under `_lock`.
+            # The cleaner asks for the logs under its own lock, so nothing here calls it under the table's lock.
             self.cleaner = LogCleaner(
-                lambda: list(self._current.values()),
+                lambda: list(self._table.current.values()),
                 lambda: self.live_log_dirs,
                 clock,
                 cleaner_config or CleanerConfig(),
@@ -101,11 +104,22 @@ class LogManager:
         self._failed: set[str] = set()
         self._dirs = {path: LogDir(path) for path in _absolute(log_dirs)}
         self._live: dict[str, LogDir] = {}
-        self._current: dict[TopicPartition, PartitionLog] = {}
-        self._future: dict[TopicPartition, PartitionLog] = {}
-        self._strays: dict[TopicPartition, PartitionLog] = {}
-        self._preferred_dirs: dict[TopicPartition, str] = {}
         self._deletions = DeletionQueue(self.env, settings.file_delete_delay_ms)
+        self.maintenance = LogMaintenance(
+            self._table,
+            lambda: [self._live[path] for path in self.live_log_dirs],
+            self.env,
+            settings,
+            self._report_failure,
+        )
+        self.moves = LogMoves(
+            self._table,
+            lambda: self.live_log_dirs,
+            self.maintenance,
+            self._deletions,
+            self._metrics,
+            None if self.cleaner is None else self.cleaner.manager,
+        )
         self._started = False
 
     # ---- start and stop
@@ -131,12 +145,13 @@ class LogManager:
         for log_dir in list(self._live.values()):
             self._load(log_dir)
         self._require_live_dir()
-        self._schedule_tasks()
+        self.maintenance.schedule()
+        self.env.scheduler.schedule_once("kafka-delete-logs", self._deletions.run, self.settings.initial_task_delay_ms)
         self._metrics.add_manager(self._dirs, lambda: self.offline_log_dirs)
         self._started = True
+        for tp in self._table.future:
+            self.moves.pause_cleaning(tp)
         if self.cleaner is not None:
-            for tp in self._future:
-                self.cleaner.manager.abort_and_pause(tp)
             self.cleaner.startup()
 
     def _require_live_dir(self) -> None:
@@ -182,16 +197,10 @@ class LogManager:
         if log.is_deleting:
             self._deletions.add(log)
         elif log.is_stray:
-            self._strays[tp] = log
+            self._table.strays[tp] = log
             logger.warning("%s: a stray replica in %s is left alone", tp, log.directory)
         else:
-            logs = self._future if log.is_future else self._current
-            other = logs.get(tp)
-            if other is not None:
-                raise LogError(
-                    f"partition {tp} is in both {log.directory} and {other.directory}; remove one of them by hand"
-                )
-            logs[tp] = log
+            self._table.add(log)
             self._metrics.add_log(log)
 
     def shutdown(self) -> None:
@@ -205,8 +214,7 @@ class LogManager:
         for path, log_dir in list(self._live.items()):
             try:
                 clean = self._close_logs(path)
-                self.checkpoint_recovery_points(path)
-                self.checkpoint_log_start_offsets(path)
+                self.maintenance.checkpoint(path)
                 if clean and (log_dir.had_clean_shutdown or log_dir.loading_finished):
                     log_dir.write_clean_shutdown_marker()
             except (OSError, StorageError):
@@ -219,8 +227,8 @@ class LogManager:
 
     def _close_logs(self, log_dir: str) -> bool:
         """Flush and close all logs of a directory; False if one failed."""
-        clean = close_logs(self._logs_in(log_dir), self.settings.recovery_threads_per_dir)
-        for log in [*self._deletions.logs(), *self._strays.values()]:
+        clean = close_logs(self._table.in_dir(log_dir), self.settings.recovery_threads_per_dir)
+        for log in [*self._deletions.logs(), *self._table.strays.values()]:
             if log.parent_dir == log_dir:
                 log.close_handles()
         return clean
@@ -271,44 +279,39 @@ class LogManager:
         with self._failure_lock:
             self._failed = self._failed | {path}
         gone = self._take_offline(path)
+        for log in gone:
+            if log.is_future:
+                self.moves.resume_cleaning(log.topic_partition)
         if self.cleaner is not None:
             self.cleaner.manager.forget_directory(path)
         logger.warning("log directory %s is offline with %d logs", path, len(gone))
-        return gone
+        return [log.topic_partition for log in gone]
 
-    def _take_offline(self, path: str) -> list[TopicPartition]:
-        with self._lock:
-            closing = list(self._logs_in(path))
-            for logs in (self._current, self._future, self._strays):
-                for tp in [tp for tp, log in logs.items() if log.parent_dir == path]:
-                    del logs[tp]
-            closing += self._deletions.remove_dir(path)
-            log_dir = self._live.pop(path, None)
-        for log in closing:
+    def _take_offline(self, path: str) -> list[PartitionLog]:
+        gone = self._table.take_dir(path)
+        log_dir = self._live.pop(path, None)
+        for log in gone:
             self._metrics.remove_log(log)
+        for log in [*gone, *self._deletions.remove_dir(path)]:
             log.close_handles()
         if log_dir is not None:
             try:
                 log_dir.unlock(remove=False)
             except OSError:
                 logger.exception("%s: could not give the lock back", path)
-        return [log.topic_partition for log in closing]
+        return gone
 
     # ---- logs
 
     def get_log(self, tp: TopicPartition, is_future: bool = False) -> PartitionLog | None:
-        return (self._future if is_future else self._current).get(tp)
+        return self._table.get(tp, is_future)
 
     def all_logs(self) -> list[PartitionLog]:
         """Current and future logs."""
-        with self._lock:
-            return [*self._current.values(), *self._future.values()]
+        return self._table.all()
 
     def logs_by_topic(self, topic: str) -> list[PartitionLog]:
         return [log for log in self.all_logs() if log.topic_partition.topic == topic]
-
-    def _logs_in(self, log_dir: str) -> list[PartitionLog]:
-        return [log for log in self.all_logs() if log.parent_dir == log_dir]
 
     def get_or_create_log(
         self, tp: TopicPartition, *, is_new: bool = False, is_future: bool = False, topic_id: bytes | None = None
@@ -319,18 +322,17 @@ class LogManager:
         `InconsistentTopicIdError` if the log belongs to another topic of that name, and `LogDirNotFoundError` for a
         future log without a preferred directory, or if that is where the current log is.
         """
-        if is_future and self.cleaner is not None and tp not in self._future:
-            # What is copied must not change underneath.
-            self.cleaner.manager.abort_and_pause(tp)
-            try:
-                return self._get_or_create(tp, is_new, is_future, topic_id)
-            except BaseException:
-                self.cleaner.manager.resume(tp)
-                raise
-        return self._get_or_create(tp, is_new, is_future, topic_id)
+        if not is_future or self.get_log(tp, is_future=True) is not None:
+            return self._get_or_create(tp, is_new, is_future, topic_id)
+        self.moves.pause_cleaning(tp)
+        try:
+            return self._get_or_create(tp, is_new, is_future, topic_id)
+        except BaseException:
+            self.moves.resume_cleaning(tp)
+            raise
 
     def _get_or_create(self, tp: TopicPartition, is_new: bool, is_future: bool, topic_id: bytes | None) -> PartitionLog:
-        with self._lock:
+        with self._table.lock:
             log = self.get_log(tp, is_future)
             if log is None:
                 log = self._create_log(tp, is_new=is_new, is_future=is_future, topic_id=topic_id)
@@ -341,13 +343,9 @@ class LogManager:
     def _create_log(self, tp: TopicPartition, *, is_new: bool, is_future: bool, topic_id: bytes | None) -> PartitionLog:
         if not is_new and self.offline_log_dirs:
             raise StorageError(f"cannot create a log for {tp}: log directories {self.offline_log_dirs} are offline")
-        preferred = self._preferred_dirs.get(tp)
+        preferred = self.moves.preferred_dir(tp)
         if is_future:
-            current = self._current.get(tp)
-            if preferred is None:
-                raise LogDirNotFoundError(f"no log directory is asked for to move {tp} to")
-            if current is not None and current.parent_dir == preferred:
-                raise LogDirNotFoundError(f"{tp} is in {preferred} already")
+            self.moves.check_future(tp)
         candidates = [preferred] if preferred in self.live_log_dirs else self._dirs_by_load()
         name = renamed_dir_name(tp, DirectoryKind.FUTURE) if is_future else current_dir_name(tp)
         failure: OSError | None = None
@@ -365,9 +363,8 @@ class LogManager:
                 failure = error
                 self._report_failure(parent, f"creating a log for {tp}: {error}")
                 continue
-            (self._future if is_future else self._current)[tp] = log
-            if not is_future:
-                self._preferred_dirs.pop(tp, None)
+            self._table.add(log)
+            self.moves.satisfied(tp)
             self._metrics.add_log(log)
             logger.info("%s: created the log in %s", tp, log.directory)
             return log
@@ -392,7 +389,7 @@ class LogManager:
                 if log.truncate_to(offset):
                     touched.add(log.parent_dir)
         for path in touched:
-            self.checkpoint_recovery_points(path)
+            self.maintenance.checkpoint_recovery_points(path)
 
     def truncate_fully_and_start_at(
         self, tp: TopicPartition, offset: int, *, is_future: bool = False, log_start_offset: int | None = None
@@ -402,7 +399,7 @@ class LogManager:
         if log is not None:
             with self._cleaning_stopped(log, -1):
                 log.truncate_fully_and_start_at(offset, log_start_offset)
-            self.checkpoint_recovery_points(log.parent_dir)
+            self.maintenance.checkpoint_recovery_points(log.parent_dir)
 
     def _cleaning_stopped(self, log: PartitionLog, offset: int) -> AbstractContextManager[None]:
         """Keeps the cleaner off a log that is cut to `offset`."""
@@ -417,71 +414,28 @@ class LogManager:
 
         A stray's directory is kept. Returns the log, None if there is none. Raises `StorageError`.
         """
-        with self._lock:
-            log = (self._future if is_future else self._current).pop(tp, None)
+        log = self._table.pop(tp, is_future)
         if log is None:
             return None
-        if self.cleaner is not None:
-            if is_future:
-                # The copy for a move is given up, so the log itself may be cleaned again.
-                self.cleaner.manager.resume(tp)
-            else:
-                self.cleaner.manager.abort(tp)
-                if checkpoint:
-                    self.cleaner.manager.update_position(log.parent_dir, tp, None)
+        if is_future:
+            # The copy for a move is given up, so the log itself may be cleaned again.
+            self.moves.resume_cleaning(tp)
+        elif self.cleaner is not None:
+            self.cleaner.manager.abort(tp)
+            if checkpoint:
+                self.cleaner.manager.update_position(log.parent_dir, tp, None)
         self._metrics.remove_log(log)
         kind = DirectoryKind.STRAY if is_stray else DirectoryKind.DELETE
         log.rename_dir(renamed_dir_name(tp, kind))
         if is_stray:
             log.close()
-            self._strays[tp] = log
+            self._table.strays[tp] = log
         else:
             log.close_handles()
             self._deletions.add(log)
         if checkpoint:
-            self.checkpoint_recovery_points(log.parent_dir)
-            self.checkpoint_log_start_offsets(log.parent_dir)
+            self.maintenance.checkpoint(log.parent_dir)
         return log
-
-    # ---- moving between directories
-
-    def maybe_update_preferred_log_dir(self, tp: TopicPartition, path: str) -> None:
-        """Note where AlterReplicaLogDirs wants `tp`; forgotten if a log of `tp` is there already."""
-        path = os.path.abspath(path)
-        if path not in self.live_log_dirs:
-            raise LogDirNotFoundError(f"{path} is not a live log directory of this broker")
-        with self._lock:
-            for log in (self.get_log(tp), self.get_log(tp, is_future=True)):
-                if log is not None and log.parent_dir == path:
-                    return
-            self._preferred_dirs[tp] = path
-
-    def replace_current_with_future_log(self, tp: TopicPartition) -> None:
-        """The future log has caught up: it becomes the log, and the old one is deleted."""
-        with self._lock:
-            source = self._current.get(tp)
-            future = self._future.get(tp)
-            if future is None:
-                raise StorageError(f"{tp}: there is no future log")
-            self._metrics.remove_log(future)
-            future.rename_dir(current_dir_name(tp))
-            if source is not None:
-                future.update_high_watermark(source.high_watermark)
-            del self._future[tp]
-            self._current[tp] = future
-            if source is not None:
-                self._metrics.remove_log(source)
-                source.rename_dir(renamed_dir_name(tp, DirectoryKind.DELETE))
-                source.close_handles()
-                self._deletions.add(source)
-            self._metrics.add_log(future)
-        if self.cleaner is not None:
-            if source is not None:
-                self.cleaner.manager.move_position(tp, source.parent_dir, future.parent_dir)
-            self.cleaner.manager.resume(tp)
-        for path in {future.parent_dir} | ({source.parent_dir} if source is not None else set()):
-            self.checkpoint_recovery_points(path)
-            self.checkpoint_log_start_offsets(path)
 
     # ---- configuration
 
@@ -503,81 +457,6 @@ class LogManager:
             if topic not in configs:
                 configs[topic] = self._config_for(topic)
             log.update_config(configs[topic])
-
-    # ---- background tasks
-
-    def _schedule_tasks(self) -> None:
-        settings, schedule = self.settings, self.env.scheduler.schedule
-        delay = settings.initial_task_delay_ms
-        schedule("kafka-log-retention", self.cleanup_logs, delay, settings.retention_check_ms)
-        if settings.flush_check_ms < MAX_INT64:
-            schedule("kafka-log-flusher", self.flush_dirty_logs, delay, settings.flush_check_ms)
-        schedule(
-            "kafka-recovery-point-checkpoint",
-            self.checkpoint_recovery_points,
-            delay,
-            settings.recovery_point_checkpoint_ms,
-        )
-        schedule(
-            "kafka-log-start-offset-checkpoint",
-            self.checkpoint_log_start_offsets,
-            delay,
-            settings.log_start_offset_checkpoint_ms,
-        )
-        schedule("producer-id-expiration", self.remove_expired_producers, delay, settings.producer_expiration_check_ms)
-        self.env.scheduler.schedule_once("kafka-delete-logs", self._deletions.run, delay)
-
-    def cleanup_logs(self) -> None:
-        """Apply retention to every log that the cleaner does not look after."""
-        for log in self.all_logs():
-            if not log.config.compact:
-                self._guarded(log, log.delete_old_segments)
-
-    def flush_dirty_logs(self) -> None:
-        """Flush every log that was last flushed longer than its `flush.ms` ago."""
-        now = self.env.clock.wall_ms()
-        for log in self.all_logs():
-            if now - log.last_flushed_ms >= log.config.flush_ms:
-                self._guarded(log, log.flush)
-
-    def remove_expired_producers(self) -> None:
-        for log in self.all_logs():
-            self._guarded(log, log.remove_expired_producers)
-
-    def _guarded(self, log: PartitionLog, work: Callable[[], object]) -> None:
-        """One log's trouble must not keep the others from their turn."""
-        try:
-            work()
-        except LogError:
-            logger.exception("%s: background work failed", log.topic_partition)
-
-    def checkpoint_recovery_points(self, path: str | None = None) -> None:
-        """Write the recovery points of one directory, or of all."""
-        for log_dir, logs in self._by_dir(path):
-            offsets = {log.topic_partition: log.recovery_point for log in logs}
-            self._write_checkpoint(log_dir.path, log_dir.recovery_points, offsets)
-
-    def checkpoint_log_start_offsets(self, path: str | None = None) -> None:
-        """Write the log start offsets that are above their first segment's base, of one directory or of all."""
-        for log_dir, logs in self._by_dir(path):
-            offsets = {
-                log.topic_partition: log.log_start_offset
-                for log in logs
-                if log.log_start_offset > (log.local.segments.first_base_offset or 0)
-            }
-            self._write_checkpoint(log_dir.path, log_dir.log_start_offsets, offsets)
-
-    def _write_checkpoint(self, path: str, checkpoint: OffsetCheckpoint, offsets: Mapping[TopicPartition, int]) -> None:
-        try:
-            checkpoint.write(offsets)
-        except (OSError, StorageError) as error:
-            self._report_failure(path, f"writing {checkpoint.path}: {error}")
-
-    def _by_dir(self, path: str | None) -> Iterable[tuple[LogDir, list[PartitionLog]]]:
-        for candidate in self.live_log_dirs if path is None else [path]:
-            log_dir = self._live.get(candidate)
-            if log_dir is not None and candidate not in self._failed:
-                yield log_dir, self._logs_in(candidate)
 
 
 def _absolute(log_dirs: Iterable[str]) -> list[str]:

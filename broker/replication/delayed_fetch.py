@@ -69,9 +69,11 @@ class DelayedFetch(DelayedOperation):
             if start.message_offset > end.message_offset:
                 return self.force_complete()  # truncated below the fetch offset: the fetcher has to know
             throttled = self._replica_manager.throttles_follower(params, tp)
-            if start.segment_base_offset < end.segment_base_offset:
+            if start.segment_base_offset != end.segment_base_offset:
                 if not throttled:
-                    return self.force_complete()  # an older segment can be read to its end at once
+                    # An older segment can be read to its end at once; a place in files that are there no more (the
+                    # replica has moved to another log directory) has to be looked up again.
+                    return self.force_complete()
             elif not throttled:
                 accumulated += min(end.relative_position - start.relative_position, data.max_bytes)
         if accumulated >= params.min_bytes:

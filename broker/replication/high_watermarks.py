@@ -73,5 +73,9 @@ class HighWatermarkCheckpoints:
             if offsets is None:
                 continue
             for tp, offset in found.items():
-                if tp not in offsets and self._log_manager.get_log(tp) is not None:
+                if tp not in offsets and self._has_log(tp, directory):
                     offsets[tp] = offset
+
+    def _has_log(self, tp: TopicPartition, directory: str) -> bool:
+        logs = (self._log_manager.get_log(tp), self._log_manager.get_log(tp, is_future=True))
+        return any(log is not None and log.parent_dir == directory for log in logs)

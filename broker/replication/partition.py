@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from broker.replication.delayed import DelayedOperations
@@ -22,7 +23,7 @@ from broker.replication.isr import (
 )
 from broker.replication.remote_replica import RemoteReplica
 from log.append_info import LogAppendInfo
-from log.errors import UnexpectedAppendOffsetError
+from log.errors import StorageError, UnexpectedAppendOffsetError
 from log.manager import LogManager
 from log.offsets import LogOffsetMetadata
 from log.partition_log import PartitionLog
@@ -115,6 +116,7 @@ class Partition:
         "removing_replicas",
         "topic_id",
         "topic_partition",
+        "truncations",
     )
 
     def __init__(self, topic_partition: TopicPartition, environment: PartitionEnvironment) -> None:
@@ -123,6 +125,7 @@ class Partition:
         self.lock = threading.RLock()
         self.log: PartitionLog | None = None
         self.future_log: PartitionLog | None = None
+        self.truncations = 0  # how often either log was cut; tells a mover that what it has read is void
         self.topic_id = ZERO_UUID
         self.leader_id: int | None = None
         self.leader_epoch = -1
@@ -349,12 +352,35 @@ class Partition:
                 return log.append_as_follower(records)
 
     def truncate_to(self, offset: int, *, is_future: bool = False) -> None:
+        """Cut the log, and with it a future log; or only the future log."""
         with self.lock:
-            self._environment.log_manager.truncate_to({self.topic_partition: offset}, is_future=is_future)
+            self.truncations += 1
+            if not is_future:
+                self._environment.log_manager.truncate_to({self.topic_partition: offset})
+            if self.future_log is not None:
+                with self._future_log_errors(is_future):
+                    self._environment.log_manager.truncate_to({self.topic_partition: offset}, is_future=True)
 
     def truncate_fully_and_start_at(self, offset: int, *, is_future: bool = False) -> None:
+        """Empty the log, and with it a future log; or only the future log."""
+        manager, tp = self._environment.log_manager, self.topic_partition
         with self.lock:
-            self._environment.log_manager.truncate_fully_and_start_at(self.topic_partition, offset, is_future=is_future)
+            self.truncations += 1
+            if not is_future:
+                manager.truncate_fully_and_start_at(tp, offset)
+            if self.future_log is not None:
+                with self._future_log_errors(is_future):
+                    manager.truncate_fully_and_start_at(tp, offset, is_future=True)
+
+    @contextmanager
+    def _future_log_errors(self, is_future: bool) -> Iterator[None]:
+        """The failure of the other directory (which has been reported) must not keep the log itself from going on."""
+        try:
+            yield
+        except StorageError:
+            if is_future:
+                raise
+            logger.warning("%s: its future log cannot be truncated", self.topic_partition, exc_info=True)
 
     def has_enough_replicas(self, required_offset: int) -> tuple[bool, ErrorCode]:
         """Whether an acks=all append up to `required_offset` may be answered, and with what."""
@@ -445,12 +471,18 @@ class Partition:
         fetch_time_ms: int,
         leader_end_offset: int,
         broker_epoch: int,
+        read_from: PartitionLog | None = None,
     ) -> None:
-        """Note a follower's fetch and draw every conclusion from it: low watermark, ISR expansion, high watermark."""
+        """Note a follower's fetch and draw every conclusion from it: low watermark, ISR expansion, high watermark.
+
+        `read_from` is the log that `fetch_offset` has its place in.
+        """
         delayed = self._environment.delayed
         with self.lock:
             if self.remote_replicas.get(replica.broker_id) is not replica:
                 return  # the role changed since the read
+            if read_from is not self.log:
+                fetch_offset = LogOffsetMetadata(fetch_offset.message_offset)
             watches_low_watermark = delayed.num_delete_records > 0
             old_low = self.low_watermark() if watches_low_watermark else -1
             old_end = replica.log_end_offset

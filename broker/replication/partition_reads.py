@@ -72,6 +72,7 @@ def read_records(
             fetch_time_ms,
             leader_end,
             params.replica_epoch,
+            log,
         )
     return result
 

@@ -8,7 +8,6 @@ need no lock.
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -18,13 +17,14 @@ from broker.action_queue import ActionQueue
 from broker.config.kafka_config import INTERNAL_TOPICS, KafkaConfig
 from broker.dispatcher import error_of
 from broker.metadata_cache import MetadataCache
-from broker.replication import partition_reads
+from broker.replication import future_log, partition_reads
 from broker.replication.delayed import DelayedOperations
 from broker.replication.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsCallback
 from broker.replication.delayed_fetch import DelayedFetch, FetchCallback
 from broker.replication.delayed_produce import DelayedProduce, ProduceCallback
 from broker.replication.fetch_state import PartitionFetchState
 from broker.replication.high_watermarks import HighWatermarkCheckpoints
+from broker.replication.log_dir_moves import LogDirMoves
 from broker.replication.metrics import ReplicaMetrics
 from broker.replication.partition import AlterPartitionSender, IsrMeters, Partition
 from broker.replication.results import (
@@ -106,6 +106,7 @@ class ReplicaManager:
         self._scheduler = scheduler
         self._action_queue = action_queue
         self._checkpointing = False
+        self.log_dir_moves = LogDirMoves(self, clock, metrics)
         _register_gauges(self, metrics)
 
     # ------------------------------------------------------------------ life
@@ -131,6 +132,7 @@ class ReplicaManager:
         self.is_shutting_down = True
         if self.fetchers is not None:
             self.fetchers.shutdown()
+        self.log_dir_moves.shutdown()
         self.delayed.shutdown()
         if self._checkpointing:
             self.checkpoint_high_watermarks()
@@ -201,8 +203,22 @@ class ReplicaManager:
             return int(log.log_end_offset)
         return int(log.high_watermark)
 
+    def is_offline(self, tp: TopicPartition) -> bool:
+        """Whether its log directory has failed."""
+        return self.partitions.get(tp) is OFFLINE
+
+    def is_moving(self, tp: TopicPartition) -> bool:
+        """Whether it is being moved to another log directory."""
+        partition = self.get_partition(tp)
+        return partition is not None and partition.future_log is not None
+
+    def on_log_dir_moved(self, tp: TopicPartition) -> None:
+        """A move is over: what waited for the future log may go on."""
+        self.delayed.check_all(tp)
+
     def remove_partition(self, tp: TopicPartition) -> None:
         """Forget a partition that is deleted here. Call under the state change lock."""
+        self.log_dir_moves.stop([tp])
         slot = self.partitions.pop(tp, None)
         if isinstance(slot, Partition):
             slot.clear()
@@ -215,16 +231,21 @@ class ReplicaManager:
     def handle_log_dir_failure(self, directory: str) -> None:
         """Take the partitions of a failed directory offline; they stay so until the broker restarts."""
         with self.state_change_lock:
-            failed = [
-                partition
-                for partition in self.online_partitions()
-                if partition.log is not None and os.path.abspath(partition.log.parent_dir) == directory
-            ]
+            failed = []
+            for partition in self.online_partitions():
+                # One look at both logs: they may be about to change places.
+                with partition.lock:
+                    log, future = partition.log, partition.future_log
+                    if log is not None and log.parent_dir == directory:
+                        failed.append(partition.topic_partition)
+                        partition.clear()
+                    elif future is not None and future.parent_dir == directory:
+                        future_log.give_up(partition, self.log_manager, delete=False)
+            self.log_dir_moves.stop(failed)
             if self.fetchers is not None:
-                self.fetchers.remove([partition.topic_partition for partition in failed])
-            for partition in failed:
-                self.partitions[partition.topic_partition] = OFFLINE
-                partition.clear()
+                self.fetchers.remove(failed)
+            for tp in failed:
+                self.partitions[tp] = OFFLINE
             self.log_manager.handle_log_dir_failure(directory)
         logger.error("%d partitions are offline with %s", len(failed), directory)
 
@@ -235,6 +256,7 @@ class ReplicaManager:
     def on_broker_config(self) -> None:
         """Dynamic configs of this broker changed."""
         self.throttles.on_broker_config()
+        self.log_dir_moves.on_broker_config()
 
     def log_topic_id(self, tp: TopicPartition) -> bytes | None:
         """The topic id that an existing log on disk was written under."""

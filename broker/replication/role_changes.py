@@ -81,6 +81,7 @@ class RoleChanges:
                 (leaders if state.leader == manager.broker_id else followers).append(change)
             new_leaders = self._make_leaders(leaders, errors)
             new_followers = self._make_followers(followers, errors)
+            manager.log_dir_moves.go_on(change.partition for change in [*leaders, *followers])
             if manager.fetchers is not None:
                 manager.fetchers.shutdown_idle_threads()
             on_leadership_change(new_leaders, new_followers)
@@ -249,6 +250,7 @@ class RoleChanges:
         manager = self._manager
         if manager.fetchers is not None:
             manager.fetchers.remove(list(accepted))
+        manager.log_dir_moves.stop(accepted)
         for tp, (_, delete) in accepted.items():
             if delete:
                 manager.remove_partition(tp)
@@ -256,9 +258,10 @@ class RoleChanges:
         for tp in accepted:
             manager.delayed.check_produce_and_fetch(tp)
         for tp, (_, delete) in accepted.items():
-            if not delete or manager.log_manager.get_log(tp) is None:
+            if not delete:
                 continue
             try:
+                manager.log_manager.async_delete(tp, is_future=True)
                 manager.log_manager.async_delete(tp)
             except Exception as error:
                 code, _ = error_of(error)

@@ -76,7 +76,7 @@ def test_full_while_appending(small_disk, tmp_path, leave):
     """
     broker = Broker(small_disk / "x", tmp_path / "y", config=SMALL)
     manager = broker.start()
-    manager.maybe_update_preferred_log_dir(A0, str(small_disk / "x"))
+    manager.moves.prefer(A0, str(small_disk / "x"))
     log = new(manager, A0)
     good = new(manager, TopicPartition("b", 0))
     assert good.parent_dir == str(tmp_path / "y")
@@ -106,15 +106,15 @@ def test_full_while_appending(small_disk, tmp_path, leave):
 def test_full_at_a_checkpoint(small_disk, tmp_path):
     broker = Broker(small_disk / "x", tmp_path / "y", config=SMALL)
     manager = broker.start()
-    manager.maybe_update_preferred_log_dir(A0, str(small_disk / "x"))
+    manager.moves.prefer(A0, str(small_disk / "x"))
     log = new(manager, A0)
     append(log, b"a")
     log.flush()
-    manager.checkpoint_recovery_points()
+    manager.maintenance.checkpoint_recovery_points()
     append(log, b"b")
     log.flush()
     fill(small_disk)
-    manager.checkpoint_recovery_points()
+    manager.maintenance.checkpoint_recovery_points()
     assert broker.failed == [str(small_disk / "x")]
     # The old content is whole.
     assert (small_disk / "x" / "recovery-point-offset-checkpoint").read_text() == "0\n1\na 0 1\n"

@@ -218,7 +218,7 @@ def test_move_between_directories(tmp_path):
     x, y = tmp_path / "x", tmp_path / "y"
     broker = Broker(x, y)
     manager = broker.start()
-    manager.maybe_update_preferred_log_dir(A0, str(x))
+    manager.moves.prefer(A0, str(x))
     log = new(manager, A0)
     assert log.parent_dir == str(x)
     for i in range(30):
@@ -227,8 +227,8 @@ def test_move_between_directories(tmp_path):
     with pytest.raises(LogDirNotFoundError):
         manager.get_or_create_log(A0, is_future=True)
     with pytest.raises(LogDirNotFoundError):
-        manager.maybe_update_preferred_log_dir(A0, str(tmp_path / "z"))
-    manager.maybe_update_preferred_log_dir(A0, str(y))
+        manager.moves.prefer(A0, str(tmp_path / "z"))
+    manager.moves.prefer(A0, str(y))
     future = manager.get_or_create_log(A0, is_new=True, is_future=True)
     assert future.is_future
     assert future.directory.endswith("-future")
@@ -236,7 +236,7 @@ def test_move_between_directories(tmp_path):
         info = log.read(future.log_end_offset, 1 << 20)
         future.append_as_follower(info.records.read())
         info.records.release()
-    manager.replace_current_with_future_log(A0)
+    manager.moves.replace_current(A0)
     moved = manager.get_log(A0)
     assert moved is future
     assert (moved.directory, moved.is_future, moved.high_watermark) == (str(y / "a-0"), False, 30)
@@ -320,7 +320,7 @@ def test_a_failed_checkpoint_write_takes_the_directory_offline(tmp_path):
     manager = broker.start()
     log = new(manager, A0)
     os.rename(log.parent_dir, str(tmp_path / "gone"))
-    manager.checkpoint_recovery_points()
+    manager.maintenance.checkpoint_recovery_points()
     assert broker.failed == [log.parent_dir]
 
 

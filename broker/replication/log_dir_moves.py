@@ -1,0 +1,253 @@
+"""Moves of replicas between log directories of this broker (AlterReplicaLogDirs, KIP-113).
+
+A few threads copy the logs of partitions into future logs, one partition at a time in the order of their names, in
+slices, within a rate. A future log found at start goes on when the partition's role is known again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from broker.dispatcher import error_of
+from broker.replication import future_log
+from broker.replication.fetcher_manager import fetcher_index
+from broker.replication.future_log import Progress
+from broker.replication.partition import Partition
+from broker.replication.throttle import ReplicationQuota
+from log.names import MAX_NAME, DirectoryKind, renamed_dir_name
+from log.topic_partition import TopicPartition
+from network.protocol.errors import ApiError, ErrorCode
+from timer.clock import Clock
+from timer.metrics import Metrics
+
+if TYPE_CHECKING:
+    from broker.replication.replica_manager import ReplicaManager
+
+logger = logging.getLogger(__name__)
+
+RATE_KEY = "replica.alter.log.dirs.io.max.bytes.per.second"
+SLICE_BYTES = 1 << 20
+LAST_SLICE_BYTES = 1 << 16
+"""Copied while the partition is held up."""
+
+
+class LogDirMover:
+    """One thread, `ReplicaAlterLogDirsThread-<n>`. `step` is one slice of one partition."""
+
+    def __init__(
+        self, name: str, manager: ReplicaManager, quota: ReplicationQuota, clock: Clock, backoff_ms: int
+    ) -> None:
+        self.name = name
+        self.failed: set[TopicPartition] = set()
+        self._manager = manager
+        self._quota = quota
+        self._clock = clock
+        self._backoff_ms = backoff_ms
+        self._changed = threading.Condition()
+        self._partitions: set[TopicPartition] = set()
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    # ---- life
+
+    def add(self, tp: TopicPartition) -> None:
+        with self._changed:
+            self.failed.discard(tp)
+            self._partitions.add(tp)
+            if self._thread is None and not self._closed:
+                self._thread = threading.Thread(target=self._loop, name=self.name, daemon=True)
+                self._thread.start()
+            self._changed.notify()
+
+    def remove(self, tp: TopicPartition) -> None:
+        with self._changed:
+            self.failed.discard(tp)
+            self._partitions.discard(tp)
+
+    def shutdown(self) -> None:
+        """Stop after the slice in progress."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+            thread = self._thread
+        if thread is not None:
+            thread.join(30.0)
+
+    @property
+    def is_dead(self) -> bool:
+        thread = self._thread
+        return thread is not None and not thread.is_alive() and not self._closed
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        with self._changed:
+            return sorted(self._partitions)
+
+    def _loop(self) -> None:
+        while not self._closed:
+            try:
+                wait_ms = self.step()
+            except Exception:
+                logger.exception("%s: a round failed", self.name)
+                wait_ms = self._backoff_ms
+            if wait_ms != 0:
+                with self._changed:
+                    if not self._closed and (wait_ms is not None or not self._partitions):
+                        self._clock.wait(self._changed, wait_ms)
+
+    # ---- work
+
+    def step(self) -> int | None:
+        """Copy a slice of the first partition. Returns ms to wait before the next, None for until there is one."""
+        waiting = self.partitions
+        if not waiting:
+            return None
+        if self._quota.is_exceeded():
+            return self._backoff_ms
+        tp = waiting[0]
+        partition = self._manager.get_partition(tp)
+        try:
+            if partition is None or self._copy(partition):
+                self.remove(tp)
+        except Exception as error:
+            if not self._manager.is_moving(tp):
+                self.remove(tp)  # cancelled or its directory failed in the middle of the slice
+                return 0
+            logger.error("%s: its move between log directories has failed", tp, exc_info=error)
+            with self._changed:
+                self._partitions.discard(tp)
+                self.failed.add(tp)
+        return 0
+
+    def _copy(self, partition: Partition) -> bool:
+        """Copy a slice; True if the move is over."""
+        progress, size = future_log.copy_slice(partition, SLICE_BYTES)
+        if size:
+            self._quota.record(size)
+        if progress is Progress.GONE:
+            return True
+        if progress is Progress.COPIED:
+            return False
+        future = partition.future_log
+        if future is not None:
+            future.flush()  # what is durable in the old directory is so in the new one before it goes
+        if not future_log.exchange(partition, self._manager.log_manager, LAST_SLICE_BYTES):
+            return partition.future_log is None
+        self._manager.on_log_dir_moved(partition.topic_partition)
+        return True
+
+
+class LogDirMoves:
+    """All moves of one broker. Methods that change partitions are called under the replica state change lock."""
+
+    def __init__(self, manager: ReplicaManager, clock: Clock, metrics: Metrics) -> None:
+        config = manager.config
+        self._manager = manager
+        self.quota = ReplicationQuota(
+            clock,
+            config.get_int(RATE_KEY),
+            config.get_int("alter.log.dirs.replication.quota.window.num"),
+            config.get_int("alter.log.dirs.replication.quota.window.size.seconds") * 1000,
+        )
+        threads = config["num.replica.alter.log.dirs.threads"] or len(config.log_dirs)
+        backoff_ms = config.get_int("replica.fetch.backoff.ms")
+        self._movers = [
+            LogDirMover(f"ReplicaAlterLogDirsThread-{number}", manager, self.quota, clock, backoff_ms)
+            for number in range(max(1, threads))
+        ]
+        self._register_gauges(metrics)
+
+    def alter(self, wanted: Mapping[TopicPartition, str]) -> dict[TopicPartition, ErrorCode]:
+        """Begin, redirect or cancel moves; the answer to AlterReplicaLogDirs."""
+        results: dict[TopicPartition, ErrorCode] = {}
+        with self._manager.state_change_lock:
+            for tp, path in wanted.items():
+                try:
+                    self._alter_one(tp, os.path.abspath(path))
+                    results[tp] = ErrorCode.NONE
+                except Exception as error:
+                    code, message = error_of(error)
+                    if code is ErrorCode.UNKNOWN_SERVER_ERROR:
+                        logger.error("%s: cannot be moved to %s", tp, path, exc_info=error)
+                    else:
+                        logger.warning("%s: cannot be moved to %s: %s", tp, path, message or code.name)
+                    # The code that this API had before there was a better one.
+                    unavailable = code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+                    results[tp] = ErrorCode.REPLICA_NOT_AVAILABLE if unavailable else code
+        return results
+
+    def _alter_one(self, tp: TopicPartition, path: str) -> None:
+        manager = self._manager
+        logs = manager.log_manager
+        if len(renamed_dir_name(tp, DirectoryKind.FUTURE)) > MAX_NAME:
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"the name of {tp} is too long for a move")
+        if path not in logs.log_dirs:
+            raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is not a log directory of this broker")
+        if path not in logs.live_log_dirs:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory {path} is offline")
+        if manager.is_offline(tp):
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{tp} is in an offline log directory")
+        partition = manager.get_partition(tp)
+        if partition is not None and future_log.has_other_target(partition, path):
+            self._mover(tp).remove(tp)
+            future_log.give_up(partition, logs)
+        logs.moves.prefer(tp, path)
+        partition = manager.get_partition_or_raise(tp)
+        if partition.log is None:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"there is no replica of {tp} here yet")
+        if future_log.begin(partition, logs, path):
+            self._mover(tp).add(tp)
+
+    def go_on(self, partitions: Iterable[Partition]) -> None:
+        """Take up the moves that a restart interrupted, once the partitions have their logs."""
+        logs = self._manager.log_manager
+        for partition in partitions:
+            tp = partition.topic_partition
+            found = logs.get_log(tp, is_future=True)
+            if found is None or partition.log is None:
+                continue
+            try:
+                if future_log.begin(partition, logs, found.parent_dir):
+                    self._mover(tp).add(tp)
+            except Exception:
+                logger.exception("%s: its move between log directories cannot go on", tp)
+
+    def stop(self, partitions: Iterable[TopicPartition]) -> None:
+        """These are deleted here, or their directory has failed."""
+        for tp in partitions:
+            self._mover(tp).remove(tp)
+
+    def on_broker_config(self) -> None:
+        """Take the rate from the broker's configs as they are now."""
+        self.quota.set_limit(self._manager.config.get_int(RATE_KEY))
+
+    def shutdown(self) -> None:
+        for mover in self._movers:
+            mover.shutdown()
+
+    def _mover(self, tp: TopicPartition) -> LogDirMover:
+        return self._movers[fetcher_index(tp, len(self._movers))]
+
+    def _register_gauges(self, metrics: Metrics) -> None:
+        def gauge(name: str, value: Callable[[], float]) -> None:
+            tags = {"clientId": "ReplicaAlterLogDirs"}
+            metrics.gauge("kafka.server", "ReplicaAlterLogDirsManager", name, value, **tags)
+
+        metrics.gauge("kafka.server", "AlterLogDirsReplication", "byte-rate", self.quota.bytes_per_second)
+        gauge("MaxLag", self._largest_lag)
+        gauge("FailedPartitionsCount", lambda: float(sum(len(mover.failed) for mover in self._movers)))
+        gauge("DeadThreadCount", lambda: float(sum(mover.is_dead for mover in self._movers)))
+        gauge("MinFetchRate", lambda: 0.0)
+
+    def _largest_lag(self) -> float:
+        lags = [0]
+        for mover in self._movers:
+            for tp in mover.partitions:
+                partition = self._manager.get_partition(tp)
+                if partition is not None and partition.log is not None and partition.future_log is not None:
+                    lags.append(partition.log.log_end_offset - partition.future_log.log_end_offset)
+        return float(max(lags))
