@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
-from broker.replication.delayed import DelayedOperations
 from broker.replication.isr import (
     CommittedIsr,
     IsrState,
@@ -21,10 +20,10 @@ from broker.replication.isr import (
     PendingExpandIsr,
     PendingShrinkIsr,
 )
+from broker.replication.partition_environment import PartitionEnvironment
 from broker.replication.remote_replica import RemoteReplica
 from log.append_info import LogAppendInfo
 from log.errors import StorageError, UnexpectedAppendOffsetError
-from log.manager import LogManager
 from log.offsets import LogOffsetMetadata
 from log.partition_log import PartitionLog
 from log.producer_entry import VerificationGuard
@@ -33,8 +32,6 @@ from log.validation import AppendOrigin
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
 from network.protocol.uuids import ZERO_UUID
-from timer.clock import Clock
-from timer.metrics import Meter
 
 logger = logging.getLogger(__name__)
 
@@ -54,45 +51,6 @@ _STAY_PENDING = frozenset(
         ErrorCode.NEW_LEADER_ELECTED,
     }
 )
-
-AlterPartitionCallback = Callable[["LeaderAndIsr | ErrorCode"], None]
-
-
-class AlterPartitionSender(Protocol):
-    """Proposes ISR changes: through the controller, or (old protocol versions) straight to ZooKeeper."""
-
-    def submit(
-        self,
-        topic_partition: TopicPartition,
-        topic_id: bytes,
-        proposal: LeaderAndIsr,
-        controller_epoch: int,
-        callback: AlterPartitionCallback,
-    ) -> None: ...
-
-
-class IsrMeters(Protocol):
-    expands: Meter
-    shrinks: Meter
-    failed: Meter
-
-
-class PartitionEnvironment(Protocol):
-    """What a partition needs of its broker. `ReplicaManager` provides it."""
-
-    broker_id: int
-    clock: Clock
-    lag_time_max_ms: int
-    alter_partition: AlterPartitionSender
-    delayed: DelayedOperations
-    log_manager: LogManager
-    isr_meters: IsrMeters
-
-    def is_alive(self, broker_id: int) -> bool: ...
-
-    def create_log(self, partition: Partition, topic_id: bytes, *, is_new: bool, is_future: bool) -> PartitionLog: ...
-
-    def log_topic_id(self, tp: TopicPartition) -> bytes | None: ...
 
 
 class Partition:

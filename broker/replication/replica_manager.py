@@ -26,7 +26,8 @@ from broker.replication.fetch_state import PartitionFetchState
 from broker.replication.high_watermarks import HighWatermarkCheckpoints
 from broker.replication.log_dir_moves import LogDirMoves
 from broker.replication.metrics import ReplicaMetrics
-from broker.replication.partition import AlterPartitionSender, IsrMeters, Partition
+from broker.replication.partition import Partition
+from broker.replication.partition_environment import AlterPartitionSender, IsrMeters
 from broker.replication.results import (
     DeleteRecordsResult,
     EpochEndOffset,

@@ -11,7 +11,7 @@ from broker.metadata_cache import MetadataCache
 from broker.replication.alter_partition import AlterPartitionManager
 from broker.replication.delayed import DelayedOperations
 from broker.replication.fetcher_manager import make_fetcher_manager
-from broker.replication.partition import AlterPartitionSender
+from broker.replication.partition_environment import AlterPartitionSender
 from broker.replication.replica_manager import ReplicaManager
 from broker.replication.replica_selector import make_selector
 from broker.replication.zk_isr import ZkIsrManager
