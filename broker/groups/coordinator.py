@@ -19,7 +19,7 @@ from broker.groups.consumer.coordinator import ConsumerGroups
 from broker.groups.consumer.describe import ConsumerGroupDescription
 from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.consumer.metadata import NoTopics, TopicsView
-from broker.groups.consumer.requests import HeartbeatCallback, HeartbeatRequest
+from broker.groups.consumer.requests import HeartbeatCallback, HeartbeatRequest, check
 from broker.groups.group import Group
 from broker.groups.joining import Joining, JoinRequest
 from broker.groups.member import JoinCallback, JoinResult, SyncCallback, SyncResult
@@ -198,6 +198,7 @@ class GroupCoordinator:
 
     def consumer_group_heartbeat(self, request: HeartbeatRequest, callback: HeartbeatCallback) -> None:
         """ConsumerGroupHeartbeat. Raises ApiError for what is answered at once."""
+        check(request, self.consumer_groups.config.assignors)
         self._require_status(request.group_id)
         self.consumer_groups.heartbeat(request, callback)
 

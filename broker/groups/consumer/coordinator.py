@@ -22,7 +22,7 @@ from broker.groups.consumer.model import (
     MemberState,
 )
 from broker.groups.consumer.reconciliation import reconcile
-from broker.groups.consumer.requests import HeartbeatCallback, HeartbeatRequest, HeartbeatResult, check
+from broker.groups.consumer.requests import HeartbeatCallback, HeartbeatRequest, HeartbeatResult
 from broker.groups.consumer.timers import MemberTimers
 from broker.groups.consumer.update import Done, Update
 from broker.groups.store import GroupStore
@@ -71,8 +71,7 @@ class ConsumerGroups:
     # --- heartbeats ---
 
     def heartbeat(self, request: HeartbeatRequest, callback: HeartbeatCallback) -> None:
-        """Answer a member; `callback` runs when what changed is stored, under the group's lock, and must not block."""
-        check(request, self.config.assignors)
+        """Answer a member whose request passed `check`; `callback` runs when what changed is stored, under the group's lock, and must not block."""
         group = self._group_for(request)
         with group.lock:
             if group.is_dead:
