@@ -71,7 +71,10 @@ class ConsumerGroups:
     # --- heartbeats ---
 
     def heartbeat(self, request: HeartbeatRequest, callback: HeartbeatCallback) -> None:
-        """Answer a member whose request passed `check`; `callback` runs when what changed is stored, under the group's lock, and must not block."""
+        """Answer a member whose request passed `check`.
+
+        `callback` runs when what changed is stored, under the group's lock, and must not block.
+        """
         group = self._group_for(request)
         with group.lock:
             if group.is_dead:
