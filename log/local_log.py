@@ -25,6 +25,7 @@ from log.segment import LogSegment, delete_segment_files
 from log.segments import LogSegments
 from log.topic_partition import TopicPartition
 from log.txn_index import AbortedTxn
+from timer.metrics import NULL_METRICS, Metrics
 
 if TYPE_CHECKING:
     from timer.clock import Clock
@@ -46,12 +47,14 @@ class LogEnvironment:
         *,
         bound: OpenFileBound | None = None,
         on_io_error: Callable[[str, str, OSError], None] | None = None,
+        metrics: Metrics = NULL_METRICS,
         rng: random.Random | None = None,
     ) -> None:
         self.clock = clock
         self.scheduler = scheduler
         self.bound = bound if bound is not None else OpenFileBound(DEFAULT_OPEN_FILES)
         self.on_io_error = on_io_error
+        self.flush_times = metrics.histogram("kafka.log", "LogFlushStats", "LogFlushRateAndTimeMs")
         self.rng = rng if rng is not None else random.Random()
 
     def jitter_ms(self, config: LogConfig) -> int:
@@ -252,13 +255,20 @@ class LocalLog:
         new_name = False
         for segment in flushed:
             try:
-                new_name |= segment.flush() and segment.base_offset >= self.recovery_point
+                new_name |= self._timed_flush(segment) and segment.base_offset >= self.recovery_point
             except FileNotFoundError:
                 # Retention or a truncation may have removed it meanwhile; then there is nothing to keep.
                 if self.segments.get(segment.base_offset) is segment:
                     raise
         if new_name:
             fsync_directory(self.directory)
+
+    def _timed_flush(self, segment: LogSegment) -> bool:
+        clock = self.env.clock
+        started = clock.monotonic_ns()
+        wrote = segment.flush()
+        self.env.flush_times.update((clock.monotonic_ns() - started) / 1_000_000)
+        return wrote
 
     def mark_flushed(self, offset: int) -> None:
         if offset > self.recovery_point:

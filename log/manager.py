@@ -82,6 +82,7 @@ class LogManager:
             scheduler,
             bound=OpenFileBound(settings.open_files),
             on_io_error=lambda directory, message, error: self._report_failure(directory, f"{message}: {error}"),
+            metrics=metrics,
             rng=rng,
         )
         self._topic_configs = topic_configs

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
-from log.batch import Buffer, RecordBatch
+from log.batch import RecordBatch
 from log.cleaner.offset_map import OffsetMap
+from log.cleaner.output import new_cleaned_segment, split_live_segment, write_batch
 from log.cleaner.retention import CleanerStats, LastRecord, RetentionRules
 from log.cleaner.selection import LogToClean
 from log.cleaner.swap import replace_segments
 from log.cleaner.transactions import CleanedTransactions
 from log.compression import STORED_DECOMPRESSION_LIMIT
 from log.config import LogConfig
-from log.local_log import LocalLog
+from log.errors import LogCleaningAbortedError
 from log.names import CLEANED_SUFFIX
 from log.old_formats import LegacyBatch, iter_entries
 from log.partition_log import PartitionLog
@@ -66,7 +68,10 @@ class Cleaner:
         segments = [segment for segment in log.segments if segment.base_offset < end]
         transactions = CleanedTransactions()
         for group in group_segments(segments, log.config, target.first_uncleanable_offset):
-            self._clean_group(log, group, offsets, transactions, legacy_horizon, now_ms, stats)
+            try:
+                self._clean_group(log, group, offsets, transactions, legacy_horizon, now_ms, stats)
+            except SegmentOffsetOverflowError as error:
+                self._split(log, group, error)
         return end, stats
 
     # Pass 1
@@ -141,7 +146,7 @@ class Cleaner:
     ) -> None:
         base = group[0].base_offset
         delete_segment_files(log.directory, base, CLEANED_SUFFIX)
-        target = _new_cleaned_segment(log.local, base)
+        target = new_cleaned_segment(log.local, base)
         try:
             transactions.index = target.txn_index
             for number, segment in enumerate(group):
@@ -171,40 +176,25 @@ class Cleaner:
                 target.delete_files()
             raise
 
+    def _split(self, log: PartitionLog, group: Sequence[LogSegment], error: SegmentOffsetOverflowError) -> None:
+        """Make several segments of those whose own offsets do not fit one; then all begins anew, next time."""
+        wide = [segment for segment in group if segment.has_overflow]
+        if not wide:
+            raise error
+        for segment in wide:
+            new = partial(new_cleaned_segment, log.local)
+            split_live_segment(log, segment, self._batches(log, segment), new, self._check, self._on_step)
+        raise LogCleaningAbortedError(f"{log.topic_partition}: {error}; its segments are split first") from error
+
     def _clean_segment(self, log: PartitionLog, source: LogSegment, target: LogSegment, rules: RetentionRules) -> None:
         for batch in self._batches(log, source):
             stats = rules.stats
             stats.bytes_read += batch.size_in_bytes
             kept = rules.clean(batch)
             if kept is not None:
-                _write(target, batch, kept)
+                write_batch(target, batch, kept)
                 stats.bytes_written += len(kept)
                 self._throttle(len(kept))
-
-
-def _write(target: LogSegment, batch: RecordBatch | LegacyBatch, data: Buffer) -> None:
-    """Appends what is left of one batch. One at a time, so that every index entry names the batch it points to."""
-    last = batch.last_offset
-    first = batch.base_offset if isinstance(batch, RecordBatch) else last
-    if isinstance(data, bytes):
-        # The batch was written again; it may have another timestamp, and an old wrapper another last offset.
-        (batch,) = iter_entries(data)
-        last = batch.last_offset
-    if last - target.base_offset > MAX_RELATIVE_OFFSET:
-        raise SegmentOffsetOverflowError(target.base_offset, last)
-    target.append(first, last, batch.max_timestamp, last, data)
-
-
-def _new_cleaned_segment(local: LocalLog, base_offset: int) -> LogSegment:
-    return LogSegment(
-        local.directory,
-        base_offset,
-        local.config,
-        local.env.clock.wall_ms(),
-        create=True,
-        suffix=CLEANED_SUFFIX,
-        bound=local.env.bound,
-    )
 
 
 def last_records_of(log: PartitionLog) -> dict[int, LastRecord]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from log.errors import LogCleaningAbortedError, LogError
 from log.record import ControlType, EndTxnMarker, Record, build_batch, build_end_txn_marker, iter_records
 from log.validation import AppendOrigin
 from tests.unit.log.golden import SMALL
-from tests.unit.log.harness import TP, Harness
+from tests.unit.log.harness import TP, Harness, contents
 from timer.clock import ManualClock
 
 COMPACT = LogConfig(
@@ -521,3 +522,39 @@ def test_an_io_error_takes_the_directory_offline_and_loses_nothing(harness, step
     table = {key: value[:2] for _, key, value in _pairs(again)}
     assert table == {b"k0": b"10", b"k1": b"11"}
     again.close_handles()
+
+
+@pytest.mark.parametrize("crash_at", [None, "swap", "deleted", "renamed"])
+def test_a_segment_that_spans_too_much_is_split_and_then_cleaned(harness, crash_at):
+    """Old brokers could leave such a segment; with a clean stop and its indexes in place it is not split at load."""
+    offsets = [0, 10, 2**31 + 5, 2**31 + 6, 2**32 + 9]
+    data = [
+        build_batch([Record(offset, 1_000, b"k%d" % (number % 2), b"%d" % offset)], base_offset=offset)
+        for number, offset in enumerate(offsets)
+    ]
+    harness.partition_dir.mkdir()
+    for suffix, content in ((".log", b"".join(data)), (".index", b""), (".timeindex", struct.pack(">qi", 1_000, 0))):
+        (harness.partition_dir / f"{0:020d}{suffix}").write_bytes(content)
+    log = _open(harness)
+    assert [segment.has_overflow for segment in log.segments] == [True]
+    log.roll()
+    log.update_high_watermark(log.log_end_offset)
+
+    class Crash(Exception):
+        pass
+
+    def step(name: str) -> None:
+        if name == crash_at:
+            raise Crash
+
+    cleaner = LogCleaner(lambda: [log], lambda: [str(harness.directory)], harness.clock, on_step=step)
+    cleaner.step()
+    if crash_at is not None:
+        log.close_handles()
+        log = _open(harness, clean=False)
+        cleaner = _cleaner(log, harness)
+    assert not cleaner.manager.is_uncleanable(log)
+    assert [r[0] for r in contents(log)] == offsets
+    assert [s.base_offset for s in log.segments] == [0, 2**31 + 5, 2**32 + 9, 2**32 + 10]
+    assert cleaner.step()
+    assert [r[0] for r in contents(log)] == [2**31 + 6, 2**32 + 9]

@@ -405,9 +405,21 @@ def test_the_cleaner_works_beside_truncation_and_deletion(tmp_path):
     assert cleaner.manager.positions([log.parent_dir]) == {}
 
 
+class Times:
+    def __init__(self) -> None:
+        self.values: list[float] = []
+
+    def update(self, value: float, n: int = 1) -> None:
+        self.values.append(value)
+
+
 class Gauges(NullMetrics):
     def __init__(self) -> None:
         self.found: dict[tuple[str, ...], Callable[[], float]] = {}
+        self.times: dict[tuple[str, str, str], Times] = {}
+
+    def histogram(self, group: str, type_: str, name: str, **tags: str) -> Times:
+        return self.times.setdefault((group, type_, name), Times())
 
     def gauge(self, group: str, type_: str, name: str, fn: Callable[[], float], **tags: str) -> None:
         self.found[(type_, name, *(f"{k}={v}" for k, v in sorted(tags.items())))] = fn
@@ -431,6 +443,12 @@ def test_metrics(tmp_path):
     assert value("Log", "LogStartOffset", *tags) == 0
     assert value("Log", "NumLogSegments", *tags) == log.number_of_segments > 1
     assert value("Log", "Size", *tags) == log.size
+    flushes = gauges.times[("kafka.log", "LogFlushStats", "LogFlushRateAndTimeMs")].values
+    before = len(flushes)
+    log.flush()
+    log.flush()  # nothing to do
+    assert len(flushes) == before + 1 == log.number_of_segments
+    assert all(took >= 0 for took in flushes)
     assert value("LogManager", "OfflineLogDirectoryCount") == 0
     manager.handle_log_dir_failure(log.parent_dir)
     assert value("LogManager", "OfflineLogDirectoryCount") == 1
