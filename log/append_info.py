@@ -2,19 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
-
-from log.errors import RecordError
-
-
-class LeaderHwChange(Enum):
-    """What an append as leader did to the high watermark; the caller sets it after the append."""
-
-    NONE = 0
-    SAME = 1
-    INCREASED = 2
 
 
 @dataclass(slots=True)
@@ -34,19 +22,12 @@ class LogAppendInfo:
     log_append_time: int = -1
     log_start_offset: int = -1
     last_leader_epoch: int = -1
-    source_codec: int = 0
     valid_bytes: int = 0
     batch_count: int = 0
-    last_offset_of_first_batch: int = -1
-    leader_hw_change: LeaderHwChange = LeaderHwChange.NONE
     duplicate: bool = False
-    record_errors: Sequence[RecordError] = ()
-    error_message: str | None = None
 
     @property
     def message_count(self) -> int:
         """Offsets taken by the append."""
         return self.last_offset - self.first_offset + 1 if self.first_offset >= 0 else 0
 
-
-NOTHING_APPENDED = LogAppendInfo()

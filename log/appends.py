@@ -66,10 +66,8 @@ def append_as_leader(
             validated.log_append_time,
             log.log_start_offset,
             leader_epoch,
-            validated.source_codec,
             len(data),
             1,
-            last_offset,
         )
         _write(log, info, data, (batch,), origin, verification_guard, now_ms)
     if last_offset + 1 - local.recovery_point >= config.flush_messages:
@@ -82,7 +80,6 @@ def append_as_follower(log: PartitionLog, records: Buffer) -> LogAppendInfo:
     found = check_for_follower(records)
     if not found.batches:
         return LogAppendInfo(log_start_offset=log.log_start_offset)
-    first, last = found.batches[0], found.batches[-1]
     data = memoryview(records)[: found.valid_bytes]
     with log.lock:
         if log.offline:
@@ -96,11 +93,9 @@ def append_as_follower(log: PartitionLog, records: Buffer) -> LogAppendInfo:
             found.shallow_offset_of_max_timestamp,
             -1,
             log.log_start_offset,
-            last.partition_leader_epoch,
-            found.source_codec,
+            found.batches[-1].partition_leader_epoch,
             found.valid_bytes,
             len(found.batches),
-            first.last_offset,
         )
         if not found.offsets_increase:
             raise OffsetsOutOfOrderError(

@@ -241,8 +241,8 @@ class RecordBatch:
         self.set_base_offset(offset - self.last_offset_delta)
 
     def assign(self, base_offset: int, leader_epoch: int) -> None:
-        """What a leader assigns to every batch; the checksum stays valid."""
-        _ASSIGNED.pack_into(self._writable(), self.position, base_offset, self.batch_length, leader_epoch)
+        """What a leader assigns to every batch; the checksum stays valid. Raises TypeError over read-only bytes."""
+        _ASSIGNED.pack_into(self.buffer, self.position, base_offset, self.batch_length, leader_epoch)
         self.base_offset, self.partition_leader_epoch = base_offset, leader_epoch
 
     def set_partition_leader_epoch(self, epoch: int) -> None:

@@ -193,7 +193,9 @@ class PartitionLog:
                 f"{self.log_end_offset}"
             )
         with self.lock:
-            old = self.high_watermark_metadata
+            old = self._high_watermark
+            if old.segment_base_offset < 0:
+                old = self.high_watermark_metadata
             if old.message_offset >= offset and not (old.message_offset == offset and old.on_older_segment(mark)):
                 return None
             self._set_high_watermark(mark)

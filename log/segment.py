@@ -194,16 +194,13 @@ class LogSegment:
             self.records.undo_append(position)
             raise
         self.bytes_since_last_index_entry += len(records)
-        self._remember(first_offset, position)
-        return position
-
-    def _remember(self, offset: int, position: int) -> None:
-        """A reader at the tail asks for an offset where an append or the log ends: no search for it."""
+        # A reader at the tail asks for an offset where an append or the log ends: no search for it.
         recent = self._recent
         if len(recent) >= _RECENT_POSITIONS:
             # The odd reader has to search; evicting one by one would cost every append.
             recent = self._recent = {}
-        recent[offset] = position
+        recent[first_offset] = position
+        return position
 
     # ---- reading
 

@@ -11,7 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from crc32c import crc32c
+
 from log.batch import (
+    ATTRIBUTES_OFFSET,
     CODEC_MASK,
     CONTROL_MASK,
     CREATE_TIME,
@@ -158,17 +161,18 @@ def _plain_batch(records: Buffer, max_bytes: int) -> RecordBatch | None:
         return None
     batch = RecordBatch(records)
     count = batch.record_count
+    view = memoryview(records)
     if (
         batch.batch_length + LOG_OVERHEAD != size
-        or batch.base_offset != 0
+        or batch.base_offset
         or batch.attributes & _NOT_PLAIN
         or count <= 0
         or batch.last_offset_delta + 1 != count
-        or (batch.producer_id >= 0 and batch.base_sequence < 0)
-        or batch.compute_crc() != batch.crc
+        or (batch.base_sequence < 0 <= batch.producer_id)
+        or crc32c(view[ATTRIBUTES_OFFSET:]) != batch.crc
     ):
         return None
-    largest, smallest, _, _ = walk_records(bytes(memoryview(records)[HEADER_SIZE:]), count)
+    largest, smallest, _, _ = walk_records(view[HEADER_SIZE:].tobytes(), count)
     base = batch.base_timestamp
     return batch if base + smallest >= 0 and base + largest == batch.max_timestamp else None
 

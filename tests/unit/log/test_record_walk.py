@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from log.batch import RecordBatch
 from log.errors import InvalidRecordError
 from log.record import BatchBuilder, Record, iter_records
-from log.record_walk import WalkResult, walk_records
+from log.record_walk import WalkResult, _walk, walk_records
 
 
 def _batch(records: list[tuple]) -> RecordBatch:
@@ -95,6 +95,24 @@ def test_walk_of_varied_records(found, rng):
 def test_long_uniform_batches(size):
     batch = _batch([(1000 + i // 7, b"key", b"v" * size, (), 0) for i in range(20_000)])
     assert walk_records(bytes(batch.payload), 20_000) == WalkResult(19_999 // 7, 0, True, False)
+
+
+@pytest.mark.parametrize("key", [None, b"", b"key", b"k" * 70], ids=lambda key: f"key={key and len(key)}")
+@pytest.mark.parametrize("size", [None, 0, 5, 52, 63, 64, 200, 8100, 8190, 8200, 17_000])
+def test_the_short_way_of_a_lone_record_accepts_the_same_bytes(key, size):
+    data = bytes(_batch([(1000, key, None if size is None else b"v" * size, (), 0)]).payload)
+    variants = [data, data[:-1], data + b"\0", data[:1], b""]
+    variants += [data[:at] + bytes([byte]) + data[at + 1 :] for at in (*range(8), len(data) - 1) for byte in range(256)]
+    for variant in variants:
+        try:
+            expected = _walk(variant, 1)
+        except (InvalidRecordError, IndexError):
+            expected = None
+        try:
+            found = walk_records(variant, 1)
+        except InvalidRecordError:
+            found = None
+        assert found == expected, variant[:20]
 
 
 def _verdict(data: bytes, count: int) -> bool:
