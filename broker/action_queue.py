@@ -17,20 +17,21 @@ logger = logging.getLogger(__name__)
 class ActionQueue:
     """A FIFO of deferred checks; safe from any thread."""
 
-    __slots__ = ("_actions",)
+    __slots__ = ("actions",)
 
     def __init__(self) -> None:
-        self._actions: deque[Callable[[], object]] = deque()
+        self.actions: deque[Callable[[], object]] = deque()
+        """What is queued, to be looked at; it is the same object for good."""
 
     def add(self, action: Callable[[], object]) -> None:
-        self._actions.append(action)
+        self.actions.append(action)
 
     def __len__(self) -> int:
-        return len(self._actions)
+        return len(self.actions)
 
     def run(self) -> None:
         """Run at most as many actions as are queued now. A failing action is logged and does not stop the rest."""
-        actions = self._actions
+        actions = self.actions
         for _ in range(len(actions)):
             try:
                 action = actions.popleft()

@@ -27,7 +27,8 @@ class Dispatcher:
     def __init__(self, broker: BrokerContext, handlers: dict[int, ApiHandler] | None = None) -> None:
         self._broker = broker
         self._handlers = broker.handlers if handlers is None else handlers
-        self._actions = broker.action_queue
+        self._run_actions = broker.action_queue.run
+        self._actions = broker.action_queue.actions
 
     def handle(self, request: Request) -> None:
         """Answer `request`, or hand it to something that will. Never raises."""
@@ -51,8 +52,8 @@ class Dispatcher:
                 call.respond(response)
         except Exception as error:
             self._answer_error(call, handler, error)
-        if len(self._actions):
-            self._actions.run()
+        if self._actions:
+            self._run_actions()
 
     def fail(self, call: Call[Any], error: BaseException) -> None:
         """Answer `call` with `error`; for work that a handler finishes on another thread."""

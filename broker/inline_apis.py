@@ -9,7 +9,6 @@ from __future__ import annotations
 from broker.api.metadata import creates_topics_of
 from broker.context import BrokerContext
 from log.config import MAX_INT64
-from log.topic_partition import TopicPartition
 from network.inline import InlineRule
 from network.protocol.api import ApiKey
 from network.request import Request
@@ -17,7 +16,7 @@ from network.request import Request
 MAX_PRODUCE_BYTES = 1 << 20
 MAX_METADATA_TOPICS = 100
 _CODEC_AT, _MAGIC_AT, _HEADER_SIZE = 22, 16, 61
-_CODEC_MASK, _TRANSACTIONAL_BIT = 0x07, 0x10
+_NOT_INLINE = 0x07 | 0x10  # compressed or transactional
 
 
 def inline_rule(broker: BrokerContext) -> InlineRule:
@@ -25,16 +24,18 @@ def inline_rule(broker: BrokerContext) -> InlineRule:
         """Uncompressed batches of the current format for topics that are not flushed record by record."""
         if request.size > MAX_PRODUCE_BYTES:
             return False
-        manager = broker.replica_manager
         for topic in request.message.topic_data:
             for data in topic.partition_data:
                 records = data.records
                 if records is None or len(records) < _HEADER_SIZE or records[_MAGIC_AT] != 2:
                     return False
-                if records[_CODEC_AT] & (_CODEC_MASK | _TRANSACTIONAL_BIT):
+                if records[_CODEC_AT] & _NOT_INLINE:
                     return False
-                log = manager.get_log(TopicPartition(topic.name, data.index))
-                if log is None or log.config.flush_messages != MAX_INT64 or log.config.compact:
+                log = broker.replica_manager.log_of(topic.name, data.index)
+                if log is None:
+                    return False
+                config = log.config
+                if config.compact or config.flush_messages != MAX_INT64:
                     return False
         return True
 

@@ -8,10 +8,13 @@ From version 10 NOT_LEADER_OR_FOLLOWER comes with the leader that this broker kn
 
 from __future__ import annotations
 
+from functools import partial
+from struct import Struct
 from typing import Any
 
 from broker.api.authorization import Operation, ResourceType
 from broker.api.registry import Call, api
+from broker.replication.delayed_produce import ProduceCallback
 from broker.replication.results import PartitionAppendResult
 from broker.transactions.guarded_append import Guards, verify_then_append
 from log.topic_partition import TopicPartition
@@ -38,6 +41,7 @@ _LENGTH_AT, _MAGIC_AT, _ATTRIBUTES_AT = 8, 16, 22
 _HEADER_SIZE = 61
 _TRANSACTIONAL_BIT = 0x10
 _CODEC_MASK, _ZSTD = 0x07, 4
+_INT = Struct(">i").unpack_from
 
 
 def _error_form(call: Call[ProduceRequest], code: ErrorCode, message: str | None) -> ProduceResponse | None:
@@ -75,44 +79,26 @@ def handle(call: Call[ProduceRequest]) -> None:
             call.connection, Operation.WRITE, ResourceType.TOPIC, name
         )
         for data in topic.partition_data:
-            tp = TopicPartition(name, data.index)
-            records = data.records
-            if records is not None and len(records) >= _HEADER_SIZE and records[_MAGIC_AT] == 2:
-                attributes = records[_ATTRIBUTES_AT]
-                if attributes & _TRANSACTIONAL_BIT:
-                    transactional.append(tp)
-            else:
-                attributes = 0
+            number, records = data.index, data.records or b""
+            tp = TopicPartition(name, number)
+            size = len(records)
+            attributes = records[_ATTRIBUTES_AT] if size >= _HEADER_SIZE and records[_MAGIC_AT] == 2 else 0
+            if attributes & _TRANSACTIONAL_BIT:
+                transactional.append(tp)
             if denied:
                 failed[tp] = PartitionAppendResult(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            elif partitions is None or data.index not in partitions:
+            elif partitions is None or number not in partitions:
                 failed[tp] = PartitionAppendResult(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            elif version >= 3 and (fault := _fault(records, attributes, version)) is not None:
+            elif version >= 3 and (fault := _fault(records, size, attributes, version)) is not None:
                 failed[tp] = fault
-            elif records is None:
-                entries[tp] = b""
             else:
                 entries[tp] = records
-    if transactional:
-        _check_transactional(call, request)
 
     def respond(results: Results) -> None:
-        if failed:
-            results = {**failed, **results}
-        _respond(call, request, results)
+        _respond(call, request, {**failed, **results} if failed else results)
 
-    def append(to_append: dict[TopicPartition, Any], guards: Guards | None = None) -> None:
-        broker.replica_manager.append_records(
-            request.timeout_ms,
-            request.acks,
-            to_append,
-            AppendOrigin.CLIENT,
-            respond,
-            call.header.client_id == _ADMIN_CLIENT,
-            version,
-            guards,
-        )
-
+    if transactional:
+        _check_transactional(call, request)
     if not entries:
         respond({})
     elif transactional:
@@ -124,17 +110,35 @@ def handle(call: Call[ProduceRequest]) -> None:
             version,
             entries,
             transactional,
-            append,
+            partial(_append, call, respond),
             failed.update,
             broker.action_queue.run,
         )
     else:
-        append(entries)
+        _append(call, respond, entries)
 
 
-def _fault(records: Any, attributes: int, version: int) -> PartitionAppendResult | None:
+def _append(
+    call: Call[ProduceRequest],
+    respond: ProduceCallback,
+    entries: dict[TopicPartition, Any],
+    guards: Guards | None = None,
+) -> None:
+    request = call.request
+    call.broker.replica_manager.append_records(
+        request.timeout_ms,
+        request.acks,
+        entries,
+        AppendOrigin.CLIENT,
+        respond,
+        call.header.client_id == _ADMIN_CLIENT,
+        call.header.api_version,
+        guards,
+    )
+
+
+def _fault(records: Any, size: int, attributes: int, version: int) -> PartitionAppendResult | None:
     """What version 3 and later refuse before the log is asked."""
-    size = 0 if records is None else len(records)
     if size < _HEADER_SIZE:
         text = f"Produce requests with version {version} must have at least one record batch per partition"
         if size == 0 or size <= _MAGIC_AT or records[_MAGIC_AT] == 2:
@@ -144,11 +148,11 @@ def _fault(records: Any, attributes: int, version: int) -> PartitionAppendResult
             f"Produce requests with version {version} are only allowed to contain record batches with magic version 2"
         )
         return PartitionAppendResult(ErrorCode.INVALID_RECORD, error_message=text)
-    length = int.from_bytes(records[_LENGTH_AT : _LENGTH_AT + 4], "big", signed=True)
+    length = _INT(records, _LENGTH_AT)[0]
     if 0 <= length + 12 < size:
         text = f"Produce requests with version {version} are only allowed to contain exactly one record batch"
         return PartitionAppendResult(ErrorCode.INVALID_RECORD, error_message=text)
-    if version < 7 and attributes & _CODEC_MASK == _ZSTD:
+    if attributes & _CODEC_MASK == _ZSTD and version < 7:
         text = f"Produce requests with version {version} are not allowed to use ZStandard compression"
         return PartitionAppendResult(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, error_message=text)
     return None
@@ -176,10 +180,10 @@ def _respond(call: Call[ProduceRequest], request: ProduceRequest, results: Resul
         name = topic.name
         partitions = []
         for data in topic.partition_data:
-            tp = TopicPartition(name, data.index)
-            result = results[tp]
+            number = data.index
+            result = results[name, number]  # type: ignore[index]  # a plain tuple is an equal key, made faster
             answer = PartitionProduceResponse(
-                index=data.index,
+                index=number,
                 base_offset=result.base_offset,
                 log_append_time_ms=result.log_append_time_ms,
                 log_start_offset=result.log_start_offset,
@@ -187,6 +191,7 @@ def _respond(call: Call[ProduceRequest], request: ProduceRequest, results: Resul
             if result.error is not _NONE:
                 _set_error(answer, result, version)
                 if result.error is ErrorCode.NOT_LEADER_OR_FOLLOWER and version >= 10:
+                    tp = TopicPartition(name, number)
                     moved = moved or []
                     moved.append(tp)
                     answer.current_leader = _current_leader(call, tp)
