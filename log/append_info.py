@@ -30,4 +30,3 @@ class LogAppendInfo:
     def message_count(self) -> int:
         """Offsets taken by the append."""
         return self.last_offset - self.first_offset + 1 if self.first_offset >= 0 else 0
-

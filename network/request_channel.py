@@ -10,6 +10,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from network.file_range import release_message
+from network.protocol.api import ApiKey
 from network.protocol.header import RequestHeader, encode_response_parts
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ NO_OP = 1
 CLOSE_CONNECTION = 2
 START_THROTTLING = 3
 
+_API_VERSIONS = int(ApiKey.API_VERSIONS)
 _WAKE_UP = object()
 _STOP = object()
 _FULL_WAIT_MS = 300
@@ -48,6 +50,8 @@ class RequestChannel:
         self.capacity = capacity
         self.clock = clock
         self._queue: SimpleQueue[Any] = SimpleQueue()
+        self.is_empty: Callable[[], bool] = self._queue.empty
+        """Whether no request waits for a handler."""
         self._callbacks: deque[Callback] = deque()
         self._putting = threading.Lock()
         self._not_full = threading.Condition()
@@ -59,10 +63,6 @@ class RequestChannel:
     def __len__(self) -> int:
         """Requests that wait for a handler."""
         return self._queue.qsize()
-
-    @property
-    def is_empty(self) -> bool:
-        return self._queue.empty()
 
     def put(self, request: Request) -> bool:
         """Queue `request`; blocks while the channel is full. False when the channel was closed instead."""
@@ -156,8 +156,8 @@ class RequestChannel:
             request._writer.respond(request, NO_OP, None)
             return
         header = request.header
-        if not request.spec.serves(header.api_version):
-            # Only ApiVersions gets here: a version that we do not know is answered in the first one.
+        if header.api_key == _API_VERSIONS and not request.spec.serves(header.api_version):
+            # A version that we do not know is answered in the first one.
             header = RequestHeader(header.api_key, 0, header.correlation_id)
         try:
             parts = encode_response_parts(header, response)

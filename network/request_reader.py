@@ -103,6 +103,7 @@ class RequestReader:
             return
         try:
             if connection.ahead is not None:
+                self._table.touch(connection, self._now())
                 self._serve(connection)
         except Exception:
             logger.exception("closing %s", connection.info.id)
@@ -150,6 +151,7 @@ class RequestReader:
         """Read what has come: a whole small request, several, or the beginning of a large one."""
         scratch = self._scratch
         count = connection.recv_into(scratch)
+        self._table.touch(connection, self._now())
         if 4 < count <= self._short and _SIZE(scratch)[0] == count - 4 and not connection.rest:
             # Exactly one request, which is the rule: none of the cases of `_serve` applies.
             connection.in_service = True
@@ -213,20 +215,23 @@ class RequestReader:
         view = connection.ahead
         if view is None or connection.closed:
             return False
-        if connection.unsent:
-            if self._may_coalesce(connection, view):
+        at = connection.ahead_at + 4
+        end_of_view = len(view)
+        size = _SIZE(view, at - 4)[0] if at <= end_of_view else 0
+        end = at + size
+        unsent = connection.unsent
+        if unsent:
+            # The answer may go out with the next one only while another whole request is already here.
+            if at <= end_of_view >= end and connection.request is None and len(unsent) < _COALESCE_REQUESTS:
                 self._writer.answered(connection)
             else:
                 self._writer.flush(connection)
         if connection.mute_state != NOT_MUTED or connection.hold or self._table.draining:
             return False
-        at = connection.ahead_at
-        left = len(view) - at
-        if left < 4:
-            connection.rest = bytes(view[at:])
+        if at > end_of_view:
+            connection.rest = bytes(view[at - 4 :])
             connection.ahead = None
             return False
-        (size,) = _SIZE(view, at)
         if not 0 <= size <= self._max_request_bytes:
             limit = self._max_request_bytes
             self._refuse(connection, 0, f"announced a request of {size} bytes, the limit is {limit}")
@@ -240,35 +245,24 @@ class RequestReader:
                 self._hungry[connection] = None
                 return False
             pooled = size
-        at += 4
-        end = at + size
-        if end <= len(view):
+        if end <= end_of_view:
             connection.ahead_at = end
-            if end == len(view):
+            if end == end_of_view:
                 connection.ahead = None
             self._receive(connection, view[at:end], pooled)
             return True
         connection.ahead = None
         connection.body = _allocate(size)
         connection.body_pooled = pooled
-        connection.filled = left - 4
-        connection.body[: left - 4] = view[at:]
-        self._table.touch(connection, self._now())
+        connection.filled = end_of_view - at
+        connection.body[: connection.filled] = view[at:]
         return False
-
-    def _may_coalesce(self, connection: ServerConnection, view: memoryview) -> bool:
-        """Whether the answer may go out with the next one: only while another whole request is already here."""
-        if connection.request is not None or len(connection.unsent) >= _COALESCE_REQUESTS:
-            return False
-        left = len(view) - connection.ahead_at
-        return left >= 4 and left - 4 >= _SIZE(view, connection.ahead_at)[0]
 
     # -- requests ------------------------------------------------------------------------------------------------
 
     def _receive(self, connection: ServerConnection, frame: memoryview, pooled: int) -> None:
         """A whole frame is here: authenticate with it, or make it a request and have it served."""
         now = self._now()
-        self._table.touch(connection, now)
         authenticator = connection.authenticator
         if authenticator is not None and not authenticator.complete:
             self._authenticate(connection, frame, pooled)
@@ -292,7 +286,7 @@ class RequestReader:
             request.hold(self._memory_pool, pooled)
         connection.mute_state = _HANDED_OVER
         connection.request = request
-        if header.api_key in self._inline_apis and channel.is_empty and self._inline.allows(request):
+        if header.api_key in self._inline_apis and channel.is_empty() and self._inline.allows(request):
             run_request(request, self._handler, now)
         elif not channel.put(request):
             request.release_buffer()

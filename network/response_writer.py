@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
 
 from network import mute
@@ -75,8 +75,8 @@ class ResponseWriter:
 
     def respond(self, request: Request, kind: int, payload: Any) -> None:
         """Take a response or a throttle marker for a request of this processor."""
-        if threading.get_ident() == self.thread_id:
-            self._deliver(request, kind, payload)
+        if get_ident() == self.thread_id:
+            self._deliver(request, kind, payload, request.response_ready_ns)
             return
         self._queue.append((request, kind, payload))
         if self._stopped:
@@ -89,7 +89,7 @@ class ResponseWriter:
         queue = self._queue
         for _ in range(len(queue)):
             request, kind, payload = queue.popleft()
-            self._deliver(request, kind, payload)
+            self._deliver(request, kind, payload, self._now())
 
     def stop(self) -> None:
         """From now on responses are dropped."""
@@ -107,26 +107,26 @@ class ResponseWriter:
 
     # -- one response --------------------------------------------------------------------------------------------
 
-    def _deliver(self, request: Request, kind: int, payload: Any) -> None:
+    def _deliver(self, request: Request, kind: int, payload: Any, taken_ns: int) -> None:
         connection = request._link
         try:
             if connection.request is not request:
                 self._drop(request, kind, payload)
             elif kind == SEND:
-                request.response_dequeued_ns = self._now()
+                request.response_dequeued_ns = taken_ns
                 connection.request = None
                 self._send(connection, request, payload)
             elif kind == NO_OP:
-                request.response_dequeued_ns = self._now()
+                request.response_dequeued_ns = taken_ns
                 connection.request = None
-                self._record(request, request.response_dequeued_ns)
+                self._record(request, taken_ns)
                 self.answered(connection)
             elif kind == START_THROTTLING:
                 connection.mute_state = mute.next_state(connection.mute_state, mute.THROTTLE_STARTED)
                 connection.throttle = self._table.loop.call_later(payload / 1000, self._throttle_ended, connection)
             elif kind == CLOSE_CONNECTION:
-                request.response_dequeued_ns = self._now()
-                self._record(request, request.response_dequeued_ns)
+                request.response_dequeued_ns = taken_ns
+                self._record(request, taken_ns)
                 self._table.close(connection, "closed instead of a response", logging.DEBUG)
         except Exception:
             logger.exception("closing %s: a response could not be delivered", connection.info.id)
