@@ -99,7 +99,9 @@ class MemberProcess:
         self.process.send_signal(signal.SIGCONT)
 
     def __repr__(self) -> str:
-        return f"{self.name}: owns {sorted(self.owned)}, {len(self.records)} records, {self.errors[-3:]}"
+        ended = self.process.poll()
+        state = f"owns {sorted(self.owned)}" if ended is None else f"ended with {ended}"
+        return f"{self.name}: {state}, {len(self.records)} records, {self.errors[-3 if ended is None else -30 :]}"
 
 
 class Members:

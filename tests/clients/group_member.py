@@ -138,7 +138,11 @@ def run_kafka_python(options: argparse.Namespace) -> None:
     consumer.subscribe(topics=options.topic or (), pattern=options.pattern, listener=Listener())
     uncommitted = False
     while not stopping.is_set():
-        polled = consumer.poll(200)
+        try:
+            polled = consumer.poll(200)
+        except KafkaError as error:
+            tell(error=repr(error))  # a broker that it was about to ask is gone
+            continue
         records = [[r.topic, r.partition, r.offset, r.value.decode()] for batch in polled.values() for r in batch]
         if records:
             tell(records=records)

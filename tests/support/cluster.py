@@ -26,6 +26,8 @@ ROOT = Path(__file__).resolve().parents[2]
 HOST = "127.0.0.1"
 START_TIMEOUT_MS = 60_000
 CLOCK = SystemClock()
+# All brokers stop at once at the end of a test: the last ones have nobody to hand their leaderships to.
+SETTINGS = {"controlled.shutdown.retry.backoff.ms": "500"}
 
 
 def python_environment() -> dict[str, str]:
@@ -55,10 +57,12 @@ class Broker:
             **settings,
         }
         self.process: ManagedProcess | None = None
+        self.is_paused = False
 
     def start(self) -> None:
         """Start the process without waiting for it."""
         assert self.process is None or not self.process.is_running
+        self.is_paused = False
         self.directory.mkdir(parents=True, exist_ok=True)
         properties = self.directory / "server.properties"
         properties.write_text("".join(f"{key}={value}\n" for key, value in self.settings.items()))
@@ -95,11 +99,13 @@ class Broker:
         """SIGSTOP."""
         assert self.process is not None
         self.process.signal(signal.SIGSTOP)
+        self.is_paused = True
 
     def resume(self) -> None:
         """SIGCONT."""
         assert self.process is not None
         self.process.signal(signal.SIGCONT)
+        self.is_paused = False
 
     def log_tail(self, lines: int = 60) -> str:
         """The end of its log."""
@@ -118,7 +124,7 @@ class Cluster:
         broker_settings: Mapping[int, Mapping[str, str]] | None = None,
     ) -> None:
         self.zookeeper = zookeeper
-        merged = {**small_cluster_settings(len(kinds)), **(settings or {})}
+        merged = {**small_cluster_settings(len(kinds)), **SETTINGS, **(settings or {})}
         self.brokers = [
             Broker(
                 kind,
@@ -138,8 +144,8 @@ class Cluster:
 
     @property
     def running(self) -> list[Broker]:
-        """Brokers whose process runs."""
-        return [b for b in self.brokers if b.process is not None and b.process.is_running]
+        """Brokers whose process runs and is not paused."""
+        return [b for b in self.brokers if b.process is not None and b.process.is_running and not b.is_paused]
 
     def start(self) -> None:
         """Start all and wait until all serve."""
@@ -200,9 +206,9 @@ class Cluster:
 
     def stop(self) -> None:
         """End all processes, in order where they let themselves be."""
-        for broker in self.running:
-            broker.resume()
-            if broker.process is not None:
+        for broker in self.brokers:
+            if broker.process is not None and broker.process.is_running:
+                broker.resume()
                 broker.process.terminate()
         for broker in self.brokers:
             if broker.process is not None:
