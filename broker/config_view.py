@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -64,11 +64,12 @@ class ConfigView:
         return ConfigEntry(key.name, value, source, type=int(key.type), synonyms=synonyms)
 
     def broker_entries(self) -> list[ConfigEntry]:
-        """Every config of this broker; keys that it does not know are shown without their value."""
+        """Every config of this broker; keys that it does not know are shown without their value. Those that a file
+        cannot set are shown while they are set, and as read only, as Kafka does."""
         entries = [
             self._broker_entry(key, self._config[name])
             for name, key in BROKER_KEYS.items()
-            if not key.internal and key.mode is not UpdateMode.DYNAMIC_ONLY
+            if not key.internal and (key.mode is not UpdateMode.DYNAMIC_ONLY or self._is_dynamic(name))
         ]
         entries.extend(
             ConfigEntry(name, None, Source.STATIC, sensitive=True, read_only=True)
@@ -77,13 +78,15 @@ class ConfigView:
         )
         return entries
 
+    def _is_dynamic(self, name: str) -> bool:
+        return name in self._config.dynamic_broker or name in self._config.dynamic_default
+
     def _broker_entry(self, key: ConfigKey, value: Any) -> ConfigEntry:
         synonyms = list(self._synonyms(key.name))
         source = synonyms[0].source if synonyms else Source.DEFAULT
         text = None if value is None or key.sensitive else to_text(value, key.type)
-        return ConfigEntry(
-            key.name, text, source, key.sensitive, key.mode is UpdateMode.READ_ONLY, int(key.type), synonyms
-        )
+        read_only = key.mode in (UpdateMode.READ_ONLY, UpdateMode.DYNAMIC_ONLY)
+        return ConfigEntry(key.name, text, source, key.sensitive, read_only, int(key.type), synonyms)
 
     def default_broker_entries(self, stored: Mapping[str, str]) -> list[ConfigEntry]:
         """The cluster-wide dynamic defaults only."""
@@ -105,7 +108,7 @@ class ConfigView:
             (Source.DYNAMIC_BROKER, config.dynamic_broker),
             (Source.DYNAMIC_DEFAULT, config.dynamic_default),
             (Source.STATIC, config.originals),
-            (Source.DEFAULT, {member: BROKER_KEYS[member].default for member in names}),
+            (Source.DEFAULT, _defaults(names)),
         )
         started = False
         for source, values in levels:
@@ -116,6 +119,12 @@ class ConfigView:
                 started = started or member == name
                 if started:
                     yield Synonym(member, None if BROKER_KEYS[member].sensitive else value, source)
+
+
+def _defaults(names: Iterable[str]) -> dict[str, str | None]:
+    """Defaults by name; keys that a file cannot set have none to show."""
+    keys = (BROKER_KEYS[name] for name in names)
+    return {key.name: key.default for key in keys if key.mode is not UpdateMode.DYNAMIC_ONLY}
 
 
 _KAFKA_LEVELS = {

@@ -197,6 +197,16 @@ class _Balancer:
             leaders[first] -= 1
             leaders[other] += 1
 
+    def replace_leaders(self, indexes: Sequence[int]) -> None:
+        """Give these placements a new first replica: the one that is first least often."""
+        leaders = _leaders(self.placements, self.brokers)
+        for index in indexes:
+            replicas = self.placements[index].replicas
+            leaders[replicas[0]] -= 1
+            at = min(range(len(replicas)), key=lambda at: (leaders.get(replicas[at], 0), at))
+            replicas[0], replicas[at] = replicas[at], replicas[0]
+            leaders[replicas[0]] = leaders.get(replicas[0], 0) + 1
+
     def _largest_first(self) -> list[int]:
         return sorted(range(len(self.placements)), key=lambda index: -self.weights[index])
 
@@ -215,10 +225,12 @@ def make_plan(brokers: Sequence[Broker], placements: Sequence[Placement], *, tol
 
 def drain_plan(brokers: Sequence[Broker], placements: Sequence[Placement], leaving: Collection[int]) -> Plan:
     """A plan that empties the ``leaving`` brokers and moves nothing else. ``brokers`` are those that may take
-    replicas; what is on others, for example on one that is down, stays. Raises PlanError."""
+    replicas; what is on others, for example on one that is down, stays. Where a leaving broker was the preferred
+    leader, the one with the fewest leaders among the partition's becomes it. Raises PlanError."""
     balancer = _balancer([broker for broker in brokers if broker.id not in leaving], placements)
     before = dict(balancer.load)
     balancer.leave(leaving)
+    balancer.replace_leaders([index for index, placement in enumerate(placements) if placement.replicas[0] in leaving])
     return _plan(placements, balancer, before)
 
 

@@ -115,6 +115,6 @@ def _move(client: ClusterClient, wanted: Replicas, throttle: int | None, broker_
     current = replicas_of(client.metadata(sorted({tp.topic for tp in wanted})))
     there = {tp: target for tp, target in wanted.items() if tp in current}  # topics may be deleted meanwhile
     start(client, there, {tp: current[tp] for tp in there}, running, throttle)
-    added = {tp: [broker for broker in target if broker not in current[tp]] for tp, target in there.items()}
-    watch(client, added, f"broker {broker_id}: {len(there)} partitions")
+    moves = throttles.plan_moves(current, running, there)
+    watch(client, {tp: move.destinations for tp, move in moves.items()}, f"broker {broker_id}: {len(there)} partitions")
     settled_replicas(client, there, SystemClock())

@@ -127,8 +127,8 @@ def execute(file: str, bootstrap_server: str, throttle: int | None, additional: 
         if throttle is not None and not wait_for_end:
             click.echo(f"Copying is limited to {throttle} B/s on each broker until verify finds it done.")
         if wait_for_end:
-            added = {tp: [broker for broker in target if broker not in current[tp]] for tp, target in wanted.items()}
-            watch(client, added, "reassign")
+            moves = throttles.plan_moves(current, running, wanted)
+            watch(client, {tp: move.destinations for tp, move in moves.items()}, "reassign")
             _clear_limits(client, wanted)
             found = settled_replicas(client, wanted, SystemClock())
             for tp, target in sorted(wanted.items()):

@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from kazoo.client import KazooClient
 
 from broker.cli.errors import CommandError
 from broker.cli.main import odradek
@@ -308,6 +309,18 @@ def limit_by_hand(cluster: Cluster, topic: str, side: str, broker: int) -> None:
         admin.incremental_alter_configs([resource])[resource].result(30)
 
 
+def throttled_brokers(cluster: Cluster) -> list[str]:
+    """Brokers that ZooKeeper has a rate for."""
+    client = KazooClient(hosts=cluster.zookeeper)
+    client.start(30)
+    try:
+        entities = client.get_children("/config/brokers")
+        return sorted(name for name in entities if b"throttled.rate" in client.get(f"/config/brokers/{name}")[0])
+    finally:
+        client.stop()
+        client.close()
+
+
 def bytes_on(cluster: Cluster, broker: int, topic: str) -> int:
     with cluster.client() as client:
         return sum(sizes_on(client, broker, [TopicPartition(topic, 0)]).values())
@@ -344,8 +357,8 @@ def test_a_throttle_slows_a_reassignment_down(
     assert replicas(cluster, topic) == {0: [target]}
     assert len(read_back(cluster, topic, 120)) == 120
     # Nothing stays slow: the limits went with the end of the move.
-    overridden = output(cluster, "topics", "describe", topic)
-    assert "throttled.replicas" not in overridden
+    assert "throttled.replicas" not in output(cluster, "topics", "describe", topic)
+    assert not throttled_brokers(cluster)
 
 
 def test_a_reassignment_is_cancelled_half_way(cluster: Cluster, tmp_path: Path) -> None:
@@ -359,6 +372,7 @@ def test_a_reassignment_is_cancelled_half_way(cluster: Cluster, tmp_path: Path) 
     assert text.count("is still in progress.") == 2
     listed = output(cluster, "reassign", "list").splitlines()
     assert listed[0] == "cancelled-0: replicas 0,3,1, adding 3, removing 1"
+    assert throttled_brokers(cluster) == ["0", "1", "3"]
     with pytest.raises(CommandError, match="cancelled-0, cancelled-1; --additional"):
         run(cluster, "reassign", "execute", other)
     output(cluster, "reassign", "execute", other, "--additional", "--throttle", 2)
@@ -418,7 +432,7 @@ def test_a_broker_is_drained_and_safe_to_stop(cluster: Cluster, tmp_path: Path) 
     plan = tmp_path / "plan.json"
     plan.write_text(output(cluster, "brokers", "decommission", 2, "--dry-run"))
     assert all(2 not in p["replicas"] for p in json.loads(plan.read_text())["partitions"])
-    result = run(cluster, "brokers", "decommission", 2, "--at-once", 2)
+    result = run(cluster, "brokers", "decommission", 2, "--at-once", 2, "--throttle", 100_000_000)
     assert result.exit_code == 0, result.output
     assert "Broker 2 holds no replica any more. It is safe to stop" in result.stdout
     assert "broker 2: 2 partitions: " in result.stderr
@@ -426,6 +440,7 @@ def test_a_broker_is_drained_and_safe_to_stop(cluster: Cluster, tmp_path: Path) 
         held = [tp for tp, ids in replicas_of(client.metadata()).items() if 2 in ids]
     assert held == []
     assert {number: ids[0] for number, ids in replicas(cluster, "drained").items() if number != 1} == {0: 1, 2: 0}
+    assert not throttled_brokers(cluster)
     cluster.brokers[2].stop()
     try:
         in_sync(cluster, "drained")

@@ -122,7 +122,8 @@ def test_draining_moves_nothing_but_what_leaves() -> None:
     plan = drain_plan([Broker(n) for n in range(4)], placements, {3})
     changed = {p.partition: p.replicas for p in plan.changed}
     assert set(changed) == {0, 2, 3}
-    assert changed[0][1] == 0
+    assert sorted(changed[0]) == [0, 2]
+    assert changed[0][0] == 2  # broker 0 leads two others already
     assert changed[2][0] == 0
     assert changed[3][0] == 9
     assert not any(3 in replicas for replicas in changed.values())
@@ -135,6 +136,13 @@ def test_draining_keeps_racks_apart() -> None:
     placements = [Placement("t", n, [n % 2, 2], 100) for n in range(8)]
     plan = drain_plan(brokers, placements, {2})
     assert [p.replicas for p in plan.changed] == [[n % 2, 3] for n in range(8)]
+
+
+def test_leaders_of_a_drained_broker_are_shared_out() -> None:
+    placements = [Placement("t", n, [n // 3, *({0, 1, 2, 3} - {n // 3})][:3], 100) for n in range(12)]
+    plan = drain_plan([Broker(n) for n in range(4)], placements, {3})
+    assert plan.leaders_before == {0: 3, 1: 3, 2: 3, 3: 3}
+    assert plan.leaders_after == {0: 4, 1: 4, 2: 4, 3: 0}
 
 
 def test_draining_the_last_broker_that_could_hold_a_replica() -> None:
