@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 from broker.groups.config import GroupConfig
+from broker.groups.consumer.assignors.spec import Partitions, TopicIdPartition
+from broker.groups.consumer.config import ConsumerGroupConfig
 from broker.groups.coordinator import GroupCoordinator, LeavingMember
 from broker.groups.joining import JoinRequest
 from broker.groups.loader import Batch
@@ -117,10 +119,42 @@ class MemoryLog:
             self._held.append(settle)
 
 
+class Topics:
+    """The topics of a cluster in memory; `set` makes or changes one, with 0 partitions it goes."""
+
+    def __init__(self) -> None:
+        self.layout_version = 0
+        self.topics: dict[str, range] = {}
+        self.topic_ids: dict[str, bytes] = {}
+        self.topic_names: dict[bytes, str] = {}
+
+    def set(self, name: str, partitions: int) -> None:
+        self.layout_version += 1
+        if not partitions:
+            del self.topics[name]
+            del self.topic_names[self.topic_ids.pop(name)]
+            return
+        self.topics[name] = range(partitions)
+        if name not in self.topic_ids:
+            self.topic_ids[name] = self.layout_version.to_bytes(16, "big")
+            self.topic_names[self.topic_ids[name]] = name
+
+    def partitions(self, name: str, *numbers: int) -> Partitions:
+        """The named partitions, or all."""
+        topic_id = self.topic_ids[name]
+        return frozenset(TopicIdPartition(topic_id, number) for number in numbers or self.topics[name])
+
+
 class Coordinator:
     """A running coordinator that owns every partition; time passes by `advance`."""
 
-    def __init__(self, log: MemoryLog | None = None, clock: ManualClock | None = None, **settings: int) -> None:
+    def __init__(
+        self,
+        log: MemoryLog | None = None,
+        clock: ManualClock | None = None,
+        consumer_config: ConsumerGroupConfig | None = None,
+        **settings: int,
+    ) -> None:
         self.clock = clock or ManualClock()
         self.log = log or MemoryLog()
         config = GroupConfig(**{"initial_rebalance_delay_ms": 1, **settings})  # type: ignore[arg-type]
@@ -138,7 +172,10 @@ class Coordinator:
             self.clock,
             NULL_METRICS,
             new_id=self._next_id,
+            topics=lambda: self.topics,
+            consumer_config=consumer_config,
         )
+        self.topics = Topics()
         self.core.startup()
         self.offsets = self.core.offsets
         self.admin = self.core.admin
