@@ -8,11 +8,11 @@ import click
 from rich.filesize import decimal
 
 from broker.cli import reassignment_throttles as throttles
+from broker.cli import replica_directories as directories
 from broker.cli.client import bootstrap_option, cluster
 from broker.cli.errors import CommandError
 from broker.cli.progress import ByteProgress
 from broker.cli.reassignment_files import (
-    ANY_DIRECTORY,
     Reassignment,
     names,
     read_reassignment,
@@ -30,12 +30,14 @@ from broker.cli.reassignments import (
     wait_until_done,
 )
 from broker.cli.replica_sizes import largest_sizes
+from broker.dev.waiting import wait_until
 from log.topic_partition import TopicPartition
 from network.cluster_balance import Broker, Placement, PlanError, make_plan
 from network.cluster_client import ClusterClient
 from timer.clock import SystemClock
 
 STALLED_MS = 600_000
+DIRECTORIES_MS = 3_600_000
 
 throttle_option = click.option(
     "--throttle", type=click.IntRange(1), metavar="BYTES/S", help="Limit of the copying on each broker."
@@ -107,11 +109,27 @@ def generate(
 @click.argument("file")
 @bootstrap_option
 @throttle_option
+@click.option(
+    "--replica-alter-log-dirs-throttle",
+    "log_dirs_throttle",
+    type=click.IntRange(1),
+    metavar="BYTES/S",
+    help="Limit of the copying between log directories of a broker.",
+)
 @click.option("--additional", is_flag=True, help="Although other reassignments go on; also to change their limit.")
 @click.option("--wait", "wait_for_end", is_flag=True, help="Show progress until all is done, then take limits away.")
-def execute(file: str, bootstrap_server: str, throttle: int | None, additional: bool, wait_for_end: bool) -> None:
-    """Start the reassignments of FILE."""
-    wanted = _replicas_only(read_reassignment(file))
+def execute(
+    file: str,
+    bootstrap_server: str,
+    throttle: int | None,
+    log_dirs_throttle: int | None,
+    additional: bool,
+    wait_for_end: bool,
+) -> None:
+    """Start the reassignments of FILE. Replicas go to the log directories that it names for them."""
+    plan = read_reassignment(file)
+    wanted = {tp: list(each.replicas) for tp, each in plan.items()}
+    chosen = directories.wanted_directories(plan)
     with cluster(bootstrap_server) as client:
         running = ongoing(client)
         if running and not additional:
@@ -122,6 +140,11 @@ def execute(file: str, bootstrap_server: str, throttle: int | None, additional: 
         _check_brokers(client, wanted)
         click.echo("Current partition replica assignment, to go back to:\n")
         click.echo(to_json({tp: running[tp].target if tp in running else current[tp] for tp in wanted}) + "\n")
+        if log_dirs_throttle is not None:
+            if not chosen:
+                raise CommandError(f"{file} moves nothing between log directories", exit_code=2)
+            throttles.limit_log_dirs(client, {replica.broker for replica in chosen}, log_dirs_throttle)
+        directories.move(client, chosen, [replica for replica in chosen if replica.broker in current[replica.tp]])
         start(client, wanted, current, running, throttle)
         click.echo(f"Started the reassignment of {names(wanted)}.")
         if throttle is not None and not wait_for_end:
@@ -129,6 +152,7 @@ def execute(file: str, bootstrap_server: str, throttle: int | None, additional: 
         if wait_for_end:
             moves = throttles.plan_moves(current, running, wanted)
             watch(client, {tp: move.destinations for tp, move in moves.items()}, "reassign")
+            _wait_for_directories(client, chosen)
             _clear_limits(client, wanted)
             found = settled_replicas(client, wanted, SystemClock())
             for tp, target in sorted(wanted.items()):
@@ -143,7 +167,9 @@ def execute(file: str, bootstrap_server: str, throttle: int | None, additional: 
 @preserve_option
 def verify(file: str, bootstrap_server: str, preserve_throttles: bool) -> None:
     """Whether the reassignments of FILE are done; when nothing goes on any more, limits are taken away."""
-    wanted = _replicas_only(read_reassignment(file))
+    plan = read_reassignment(file)
+    wanted = {tp: list(each.replicas) for tp, each in plan.items()}
+    chosen = directories.wanted_directories(plan)
     with cluster(bootstrap_server) as client:
         running = ongoing(client)
         ended = {tp: target for tp, target in wanted.items() if tp not in running}
@@ -151,7 +177,11 @@ def verify(file: str, bootstrap_server: str, preserve_throttles: bool) -> None:
         click.echo("Status of partition reassignment:")
         for tp, target in sorted(wanted.items()):
             click.echo(f"Reassignment of partition {tp} {_status(target, found.get(tp), running.get(tp))}.")
-        if not running and not preserve_throttles:
+        there = directories.places(client, chosen)
+        for replica, directory in sorted(chosen.items()):
+            click.echo(f"Move of {replica} to {directory} {directories.status(directory, there[replica])}.")
+        moving = any(place.future is not None for place in there.values())
+        if not running and not moving and not preserve_throttles:
             _clear_limits(client, wanted)
 
 
@@ -168,7 +198,10 @@ def cancel(file: str, bootstrap_server: str, preserve_throttles: bool) -> None:
         if stopped:
             submit(client, dict.fromkeys(stopped))
             click.echo(f"Cancelled the reassignment of {names(stopped)}.")
-        else:
+        kept = directories.cancel(client, directories.wanted_directories(wanted))
+        if kept:
+            click.echo(f"Cancelled the moves between log directories of {', '.join(map(str, kept))}.")
+        if not stopped and not kept:
             click.echo("None of these reassignments goes on.")
         if not preserve_throttles:
             _clear_limits(client, wanted, brokers_too=not running.keys() - wanted.keys())
@@ -230,15 +263,16 @@ def _status(target: list[int], replicas: list[int] | None, running: Ongoing | No
     return f"is not active, but its replicas are {replicas} and not {target}"
 
 
-def _replicas_only(wanted: Reassignment) -> dict[TopicPartition, list[int]]:
-    """Without directories. Raises CommandError where one is asked for."""
-    chosen = [tp for tp, each in wanted.items() if set(each.directories) - {ANY_DIRECTORY}]
-    if chosen:
-        raise CommandError(
-            f'log directories of {names(chosen)} are chosen by the brokers: leave out "log_dirs", or write "any"',
-            exit_code=2,
-        )
-    return {tp: list(each.replicas) for tp, each in wanted.items()}
+def _wait_for_directories(client: ClusterClient, chosen: directories.Directories) -> None:
+    """Until every replica is in its directory. Raises CommandError when the time is over."""
+
+    def waiting() -> list[directories.Replica]:
+        there = directories.places(client, chosen)
+        return sorted(replica for replica, directory in chosen.items() if there[replica].current != directory)
+
+    if chosen and not wait_until(lambda: not waiting(), SystemClock(), DIRECTORIES_MS, 500):
+        left = ", ".join(map(str, waiting()))
+        raise CommandError(f"replicas still move between log directories, verify tells when they are there: {left}")
 
 
 def _check_brokers(client: ClusterClient, wanted: dict[TopicPartition, list[int]]) -> None:

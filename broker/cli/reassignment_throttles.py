@@ -30,6 +30,7 @@ from network.protocol.messages.incremental_alter_configs import (
 
 LEADER_RATE, FOLLOWER_RATE = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
 LEADER_REPLICAS, FOLLOWER_REPLICAS = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
+LOG_DIR_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 _RATES, _REPLICAS = [LEADER_RATE, FOLLOWER_RATE], [LEADER_REPLICAS, FOLLOWER_REPLICAS]
 _BROKER_TIMEOUT_MS = 10_000
 # Sources of a dynamic value of the resource itself, in DescribeConfigs.
@@ -84,6 +85,12 @@ def limit(client: ClusterClient, moves: Moves, rate: int) -> None:
         _alter(client, BROKER_RESOURCE, str(broker), dict.fromkeys(_RATES, str(rate)))
 
 
+def limit_log_dirs(client: ClusterClient, brokers: Iterable[int], rate: int) -> None:
+    """Throttle what these brokers copy between their log directories, in bytes per second. Raises CommandError."""
+    for broker in sorted(set(brokers)):
+        _alter(client, BROKER_RESOURCE, str(broker), {LOG_DIR_RATE: str(rate)})
+
+
 def clear_topics(client: ClusterClient, topics: Iterable[str]) -> list[str]:
     """Take the throttled replicas from topics; those that had some. Topics that do not exist are passed over."""
     return [topic for topic in sorted(set(topics)) if _clear(client, TOPIC_RESOURCE, topic, _REPLICAS)]
@@ -95,7 +102,7 @@ def clear_brokers(client: ClusterClient) -> list[int]:
     cleared = []
     for broker in sorted(client.brokers()):
         try:
-            if _clear(client, BROKER_RESOURCE, str(broker), _RATES):
+            if _clear(client, BROKER_RESOURCE, str(broker), [*_RATES, LOG_DIR_RATE]):
                 cleared.append(broker)
         except (ApiError, ConnectionFailed) as error:
             click.echo(f"broker {broker} does not say whether it has a limit: {error}", err=True)

@@ -21,6 +21,7 @@ from broker.cli.errors import CommandError
 from broker.cli.main import odradek
 from broker.cli.reassignment_files import to_json
 from broker.cli.reassignments import replicas_of
+from broker.cli.replica_directories import Place, Replica, places
 from broker.cli.replica_sizes import sizes_on
 from broker.dev.waiting import wait_until
 from log.topic_partition import TopicPartition
@@ -45,12 +46,16 @@ ELECTION_TOOL = "org.apache.kafka.tools.LeaderElectionCommand"
 @pytest.fixture(scope="module")
 def cluster(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     settings = {"auto.leader.rebalance.enable": "false", "auto.create.topics.enable": "false"}
+    directory = tmp_path_factory.mktemp("operator")
     with running_cluster(
         ["odradek"] * len(RACKS),
-        tmp_path_factory.mktemp("operator"),
+        directory,
         f"{zookeeper}/operator",
         settings,
-        {broker: {"broker.rack": rack} for broker, rack in RACKS.items()},
+        {
+            broker: {"broker.rack": rack, "log.dirs": f"{directory / f'{broker}-x'},{directory / f'{broker}-y'}"}
+            for broker, rack in RACKS.items()
+        },
     ) as cluster:
         yield cluster
 
@@ -283,7 +288,7 @@ def test_what_execute_refuses(cluster: Cluster, tmp_path: Path) -> None:
             run(cluster, "reassign", "execute", plan_file(tmp_path / "plan.json", "refused", wanted))
     text = to_json({TopicPartition("refused", 0): [1]}).replace('"any"', '"/data"')
     (tmp_path / "plan.json").write_text(text)
-    with pytest.raises(CommandError, match="log directories of refused-0"):
+    with pytest.raises(CommandError, match=r"refused: /data for refused-0 on broker 1: .*LOG_DIR_NOT_FOUND"):
         run(cluster, "reassign", "execute", tmp_path / "plan.json")
     with pytest.raises(CommandError, match="brokers that do not run: 17"):
         run(cluster, "reassign", "generate", "--topic", "refused", "--broker-list", "0,17")
@@ -313,9 +318,13 @@ def throttled_brokers(cluster: Cluster) -> list[str]:
     """Brokers that ZooKeeper has a rate for."""
     client = KazooClient(hosts=cluster.zookeeper)
     client.start(30)
+
+    def data(name: str) -> bytes:
+        return client.get(f"/config/brokers/{name}")[0]
+
     try:
         entities = client.get_children("/config/brokers")
-        return sorted(name for name in entities if b"throttled.rate" in client.get(f"/config/brokers/{name}")[0])
+        return sorted(name for name in entities if b"per.second" in data(name) or b"throttled.rate" in data(name))
     finally:
         client.stop()
         client.close()
@@ -411,6 +420,56 @@ def test_kafkas_tool_takes_our_plan_and_we_take_its(cluster: Cluster, tmp_path: 
     assert all(set(ids) == {0, 2} for ids in replicas(cluster, "shared").values())
     assert tool("--reassignment-json-file", str(theirs), "--verify").count("is completed.") == 2
     assert len(read_back(cluster, "shared", 100)) == 100
+
+
+def test_replicas_move_between_log_directories(cluster: Cluster, tmp_path: Path) -> None:
+    """On the broker that has them, and to chosen ones of a broker that gets them."""
+    create(cluster, "placed", [[1]])
+    fill(cluster, "placed", 80, 50_000)
+    replica, plan = Replica(TopicPartition("placed", 0), 1), tmp_path / "plan.json"
+    x, y = cluster.brokers[1].settings["log.dirs"].split(",")
+
+    def place() -> Place:
+        with cluster.client() as client:
+            return places(client, [replica])[replica]
+
+    def write(brokers: list[int], directory: str) -> None:
+        text = to_json({replica.tp: brokers})
+        plan.write_text(text.replace('["any"', f'["{directory}"'))
+
+    first = place().current
+    other = y if first == x else x
+    write([1], other)
+    output(cluster, "reassign", "execute", plan, "--replica-alter-log-dirs-throttle", 1)
+    assert f"Move of placed-0 on broker 1 to {other} is still in progress." in output(
+        cluster, "reassign", "verify", plan
+    )
+    assert place() == Place(first, other)
+    assert throttled_brokers(cluster) == ["1"]
+    assert "Cancelled the moves between log directories of placed-0 on broker 1." in output(
+        cluster, "reassign", "cancel", plan
+    )
+    assert place() == Place(first)
+    output(cluster, "reassign", "execute", plan, "--replica-alter-log-dirs-throttle", 10**9, "--wait")
+    assert place() == Place(other)
+    assert not throttled_brokers(cluster)
+
+    tool = ["--bootstrap-server", cluster.bootstrap, "--reassignment-json-file", str(plan)]
+    done = kafka.run_tool(REASSIGN_TOOL, *tool, "--verify")
+    assert "Reassignment of replica placed-0-1 completed successfully." in done.stdout
+    write([1], first or "")
+    done = kafka.run_tool(REASSIGN_TOOL, *tool, "--execute")
+    assert done.returncode == 0, done.stderr
+    assert wait_until(lambda: place() == Place(first), CLOCK, WAIT_MS)
+
+    for directory in cluster.brokers[3].settings["log.dirs"].split(","):
+        replica = Replica(replica.tp, 3)
+        write([3], directory)
+        output(cluster, "reassign", "execute", plan, "--wait")
+        assert place() == Place(directory)
+        write([1], first or "")
+        output(cluster, "reassign", "execute", plan, "--wait")
+    assert len(read_back(cluster, "placed", 80)) == 80
 
 
 def test_the_plan_of_the_spark_job_can_be_executed(cluster: Cluster, tmp_path: Path) -> None:
