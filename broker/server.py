@@ -136,9 +136,7 @@ class BrokerServer:
 
         self.state = BrokerState.RECOVERY
         self.log_dir_failures = LogDirFailures(self._handle_log_dir_failure, clock)
-        self.log_manager = self._make_log_manager()
-        self.log_manager.startup()
-        self._on_stop("log manager", self.log_manager.shutdown)
+        self._start_log_manager()
 
         context.metadata_cache = MetadataCache(config.broker_id)
         context.handlers = handlers_for(config)
@@ -205,14 +203,14 @@ class BrokerServer:
                 return
         config.set_broker_id(self.zk.generate_broker_id(config.get_int("reserved.broker.max.id")))
 
-    def _make_log_manager(self) -> LogManager:
+    def _start_log_manager(self) -> None:
         config = self.config
         topics = sorted(self.zk.topic_names())
         known = self.zk.topic_configs(topics)  # in one go, for the logs found on disk
-        return LogManager(
+        self.log_manager = LogManager(
             config.log_dirs,
             default_config=log_config(config),
-            topic_configs=lambda topic: known.pop(topic) if topic in known else self.zk.topic_config(topic),
+            topic_configs=lambda topic: known[topic] if topic in known else self.zk.topic_config(topic),
             broker_id=config.broker_id,
             cluster_id=self.context.cluster_id,
             clock=self.clock,
@@ -223,6 +221,9 @@ class BrokerServer:
             cleaner_config=cleaner_config(config),
             on_dir_failure=self.log_dir_failures.on_failure,
         )
+        self.log_manager.startup()
+        known.clear()  # what is made from now on asks for what holds then
+        self._on_stop("log manager", self.log_manager.shutdown)
 
     def _follow_features(self) -> None:
         def publish(features: Features) -> None:

@@ -41,6 +41,7 @@ from log.moves import LogMoves
 from log.names import DirectoryKind, current_dir_name, parse_dir_name, renamed_dir_name
 from log.partition_log import PartitionLog
 from log.producer_state import ProducerStateConfig
+from log.topic_configs import TopicConfigs
 from log.topic_partition import TopicPartition
 from timer.metrics import NULL_METRICS, Metrics
 
@@ -73,7 +74,6 @@ class LogManager:
         on_dir_failure: Callable[[str], None] | None = None,
         rng: random.Random | None = None,
     ) -> None:
-        self.default_config = default_config
         self.settings = settings
         self.broker_id = broker_id
         self.cluster_id = cluster_id
@@ -85,7 +85,7 @@ class LogManager:
             metrics=metrics,
             rng=rng,
         )
-        self._topic_configs = topic_configs
+        self._configs = TopicConfigs(topic_configs, default_config)
         self._producer_config = producer_config if producer_config is not None else ProducerStateConfig()
         self._metrics = LogMetrics(metrics)
         self._on_dir_failure = on_dir_failure
@@ -191,7 +191,7 @@ class LogManager:
 
     def _open_found(self, directory: str, options: LoadOptions) -> PartitionLog:
         topic = parse_dir_name(os.path.basename(directory))[0].topic
-        return open_log(directory, self._config_for(topic), self.env, options, producer_config=self._producer_config)
+        return open_log(directory, self._configs.get(topic), self.env, options, producer_config=self._producer_config)
 
     def _add_loaded(self, log: PartitionLog) -> None:
         tp = log.topic_partition
@@ -354,7 +354,7 @@ class LogManager:
             try:
                 log = open_log(
                     os.path.join(parent, name),
-                    self._config_for(tp.topic),
+                    self._configs.get(tp.topic),
                     self.env,
                     topic_partition=tp,
                     topic_id=topic_id,
@@ -418,6 +418,7 @@ class LogManager:
         log = self._table.pop(tp, is_future)
         if log is None:
             return None
+        self._configs.forget(tp.topic)
         if is_future:
             # The copy for a move is given up, so the log itself may be cleaned again.
             self.moves.resume_cleaning(tp)
@@ -440,24 +441,27 @@ class LogManager:
 
     # ---- configuration
 
-    def _config_for(self, topic: str) -> LogConfig:
-        return LogConfig.from_mapping(self._topic_configs(topic), self.default_config)
+    @property
+    def default_config(self) -> LogConfig:
+        """The broker's defaults, for topics without overrides."""
+        return self._configs.defaults
 
     def update_topic_config(self, topic: str, overrides: Mapping[str, str]) -> None:
         """Use new overrides for all logs of `topic`."""
-        config = LogConfig.from_mapping(overrides, self.default_config)
-        for log in self.logs_by_topic(topic):
+        # Under the lock, so that no log is being made with the overrides from before.
+        with self._table.lock:
+            config = self._configs.update(topic, overrides)
+            logs = self.logs_by_topic(topic)
+        for log in logs:
             log.update_config(config)
 
     def update_default_config(self, config: LogConfig) -> None:
         """Use new broker defaults, under the overrides of each topic."""
-        self.default_config = config
-        configs: dict[str, LogConfig] = {}
-        for log in self.all_logs():
-            topic = log.topic_partition.topic
-            if topic not in configs:
-                configs[topic] = self._config_for(topic)
-            log.update_config(configs[topic])
+        with self._table.lock:
+            self._configs.defaults = config
+            logs = self.all_logs()
+        for log in logs:
+            log.update_config(self._configs.get(log.topic_partition.topic))
 
 
 def _absolute(log_dirs: Iterable[str]) -> list[str]:

@@ -354,10 +354,34 @@ def test_config_changes(tmp_path):
     log, other = new(manager, A0), new(manager, B0)
     manager.update_topic_config("a", {"retention.ms": "5"})
     assert (log.config.retention_ms, other.config.retention_ms) == (5, SMALL.retention_ms)
-    broker.topic_configs["a"] = {"retention.ms": "5"}
     manager.update_default_config(LogConfig(retention_bytes=77))
     assert (log.config.retention_ms, log.config.retention_bytes) == (5, 77)
     assert other.config.retention_bytes == 77
+
+
+def test_a_topics_config_is_read_once_and_follows_notifications(tmp_path):
+    broker = Broker(tmp_path)
+    manager = broker.start()
+    broker.topic_configs["a"] = {"retention.ms": "5"}
+    assert new(manager, A0).config.retention_ms == 5
+    # What is stored changes before the notification comes; what the notification said holds for later logs too.
+    broker.topic_configs["a"] = {"retention.ms": "6"}
+    assert new(manager, TopicPartition("a", 1)).config.retention_ms == 5
+    manager.update_topic_config("a", {"retention.ms": "6"})
+    assert {log.config.retention_ms for log in manager.logs_by_topic("a")} == {6}
+    assert new(manager, TopicPartition("a", 2)).config.retention_ms == 6
+    # A topic that is deleted and made again tells nobody of its new config.
+    broker.topic_configs["a"] = {"retention.ms": "7"}
+    manager.async_delete(A0)
+    assert new(manager, A0).config.retention_ms == 7
+
+
+def test_a_change_for_a_topic_without_logs_is_not_kept(tmp_path):
+    broker = Broker(tmp_path)
+    manager = broker.start()
+    manager.update_topic_config("a", {"retention.ms": "5"})
+    broker.topic_configs["a"] = {"retention.ms": "6"}
+    assert new(manager, A0).config.retention_ms == 6
 
 
 def test_truncate_to_writes_recovery_points(tmp_path):

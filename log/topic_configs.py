@@ -1,0 +1,43 @@
+"""The configs of topics that have logs here: read once for a topic, then kept up to date by the change notifications.
+
+A topic of a thousand partitions is one read and not a thousand. What is kept is right as long as every change is told:
+that is so while a topic has a log here, for a topic that is deleted and made again sends no notification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from threading import Lock
+
+from log.config import LogConfig
+
+
+class TopicConfigs:
+    """Overrides by topic over the broker's defaults. A change must not come between a read and the log it is for."""
+
+    def __init__(self, read: Callable[[str], Mapping[str, str]], defaults: LogConfig) -> None:
+        self.defaults = defaults
+        self._read = read
+        self._lock = Lock()
+        self._overrides: dict[str, Mapping[str, str]] = {}
+
+    def get(self, topic: str) -> LogConfig:
+        """The config of a log of `topic`."""
+        overrides = self._overrides.get(topic)
+        if overrides is None:
+            overrides = self._read(topic)
+            with self._lock:
+                overrides = self._overrides.setdefault(topic, overrides)
+        return LogConfig.from_mapping(overrides, self.defaults)
+
+    def update(self, topic: str, overrides: Mapping[str, str]) -> LogConfig:
+        """Take new overrides; they are kept only for a topic that was asked for."""
+        with self._lock:
+            if topic in self._overrides:
+                self._overrides[topic] = overrides
+        return LogConfig.from_mapping(overrides, self.defaults)
+
+    def forget(self, topic: str) -> None:
+        """A log of the topic is gone: the next one reads again."""
+        with self._lock:
+            self._overrides.pop(topic, None)
