@@ -140,8 +140,8 @@ class Controller(ControllerRequests):
 
     @property
     def is_active(self) -> bool:
-        """Whether this broker is the controller, as far as it knows."""
-        return self._active_id == self._config.broker_id
+        """Whether this broker is the controller, as far as it knows: elected, not just named by `/controller`."""
+        return self.context.epoch > 0 and self._active_id == self._config.broker_id
 
     @property
     def active_controller_id(self) -> int:
@@ -290,8 +290,16 @@ class Controller(ControllerRequests):
         was_active = self.is_active
         self._zk.exists(paths.CONTROLLER)
         self._active_id = self._read_controller_id()
-        if was_active and not self.is_active:
-            self._resign()
+        if not was_active or self.is_active:
+            return
+        fence = self.context.epoch_zk_version
+        self._resign()
+        try:
+            # Without an election since ours, `/controller` was overwritten by hand: nobody acts on that. Out with it.
+            self._zk.delete_controller(fence)
+        except ControllerMovedError:
+            return
+        self._active_id = NO_CONTROLLER
 
     def _move_controller(self) -> None:
         """Resign and delete `/controller`, so that another broker can be elected."""

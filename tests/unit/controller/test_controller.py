@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from controller.states import PartitionStatus, ReplicaStatus
 from controller.zk import paths
 from controller.zk.ops import Create, Delete, SetData
@@ -100,11 +102,34 @@ def test_controller_znode_deleted_by_hand(make: MakeHarness) -> None:
     assert one.channels.brokers == {}
 
 
-def test_controller_znode_overwritten_by_hand(cluster: Harness) -> None:
-    cluster.zk.session.submit([SetData(paths.CONTROLLER, b'{"version":2,"brokerid":9,"timestamp":"1"}')])
-    cluster.run_until(lambda: not cluster.controller.is_active, "resignation")
-    assert cluster.controller.active_controller_id == 9
-    assert cluster.controller.epoch == 0
+@pytest.mark.parametrize("content", [b'{"version":2,"brokerid":9,"timestamp":"1"}', b"nonsense"], ids=["other", "bad"])
+def test_controller_znode_overwritten_by_hand(cluster: Harness, content: bytes) -> None:
+    """The one that made it resigns and removes it: whoever is named was not elected. Then there is an election."""
+    cluster.create_topic("t", {0: [2, 3]})
+    epoch = cluster.controller.epoch
+    cluster.zk.session.submit([SetData(paths.CONTROLLER, content)])
+    cluster.run_until(lambda: cluster.controller.epoch != epoch and cluster.controller.is_active, "reelection")
+    assert cluster.controller.epoch == epoch + 1
+    cluster.kill(2)
+    cluster.run_until(lambda: cluster.state(tp("t-0")).leader == 3, "work of the new term")
+
+
+def test_the_broker_that_somebody_wrote_into_the_controller_znode(make: MakeHarness) -> None:
+    """It does not believe to be controller before it was elected."""
+    one, two = make(broker_id=1), make(broker_id=2)
+    one.start()
+    two.register(2)
+    two.controller.startup(own_thread=False)
+    two.settle()
+    one.zk.session.submit([SetData(paths.CONTROLLER, b'{"version":2,"brokerid":2,"timestamp":"1"}')])
+    two.run_until(lambda: two.controller.active_controller_id == 2, "notice")
+    assert not two.controller.is_active
+    one.run_until(lambda: not one.controller.is_active, "resignation")
+    two.run_until(lambda: two.controller.is_active, "election")
+    assert two.controller.epoch == 2
+    one.settle()
+    assert not one.controller.is_active
+    assert one.controller.active_controller_id == 2
 
 
 def test_a_zombie_writes_nothing_and_resigns(cluster: Harness) -> None:
