@@ -81,7 +81,7 @@ class LogManager:
             clock,
             scheduler,
             bound=OpenFileBound(settings.open_files),
-            on_io_error=lambda directory, message, error: self._report_failure(directory, f"{message}: {error}"),
+            on_io_error=lambda directory, message, error: self.report_failure(directory, f"{message}: {error}"),
             metrics=metrics,
             rng=rng,
         )
@@ -99,7 +99,7 @@ class LogManager:
                 clock,
                 cleaner_config or CleanerConfig(),
                 metrics,
-                self._report_failure,
+                self.report_failure,
             )
         self._failure_lock = Lock()
         self._failed: set[str] = set()
@@ -111,7 +111,7 @@ class LogManager:
             lambda: [self._live[path] for path in self.live_log_dirs],
             self.env,
             settings,
-            self._report_failure,
+            self.report_failure,
         )
         self.moves = LogMoves(
             self._table,
@@ -138,7 +138,7 @@ class LogManager:
                 log_dir.prepare()
                 log_dir.lock()
             except (OSError, StorageError) as error:
-                self._report_failure(path, f"opening the log directory: {error}")
+                self.report_failure(path, f"opening the log directory: {error}")
                 continue
             self._live[path] = log_dir
         self._check_meta_properties()
@@ -166,7 +166,7 @@ class LogManager:
             try:
                 found[path] = read_meta_properties(path)
             except StorageError as error:
-                self._report_failure(path, str(error))
+                self.report_failure(path, str(error))
         check_meta_properties(found, self.cluster_id, self.broker_id)
         for path, known in found.items():
             directory_id = None if known is None else known.directory_id
@@ -175,7 +175,7 @@ class LogManager:
                     path, MetaProperties(self.cluster_id, self.broker_id, directory_id), self.env.clock.wall_ms()
                 )
             except StorageError as error:
-                self._report_failure(path, str(error))
+                self.report_failure(path, str(error))
 
     def _load(self, log_dir: LogDir) -> None:
         progress = LoadProgress(log_dir.path, self.env.clock)
@@ -183,7 +183,7 @@ class LogManager:
         try:
             logs = load_log_dir(log_dir, self.settings.recovery_threads_per_dir, self._open_found, progress)
         except (OSError, StorageError) as error:
-            self._report_failure(log_dir.path, f"loading logs: {error}")
+            self.report_failure(log_dir.path, f"loading logs: {error}")
             self._take_offline(log_dir.path)
             return
         for log in logs:
@@ -259,7 +259,7 @@ class LogManager:
         """The high watermark checkpoint of each live directory."""
         return {path: self._live[path].high_watermarks for path in self.live_log_dirs}
 
-    def _report_failure(self, directory: str, message: str) -> None:
+    def report_failure(self, directory: str, message: str) -> None:
         """A disk has failed; told once per directory. Called under any lock, so the work is done elsewhere."""
         with self._failure_lock:
             if directory in self._failed or directory not in self._dirs:
@@ -349,7 +349,7 @@ class LogManager:
             self.moves.check_future(tp)
         candidates = [preferred] if preferred in self.live_log_dirs else self._dirs_by_load()
         name = renamed_dir_name(tp, DirectoryKind.FUTURE) if is_future else current_dir_name(tp)
-        failure: OSError | None = None
+        failure: Exception | None = None
         for parent in candidates:
             try:
                 log = open_log(
@@ -360,9 +360,9 @@ class LogManager:
                     topic_id=topic_id,
                     producer_config=self._producer_config,
                 )
-            except OSError as error:
+            except (OSError, StorageError) as error:
                 failure = error
-                self._report_failure(parent, f"creating a log for {tp}: {error}")
+                self.report_failure(parent, f"creating a log for {tp}: {error}")
                 continue
             self._table.add(log)
             self.moves.satisfied(tp)

@@ -10,6 +10,7 @@ from broker.api.authorization import Operation, ResourceType
 from broker.api.registry import Call, api
 from broker.dispatcher import error_of
 from broker.replication import partition_reads
+from broker.replication.results import CONSUMER_REPLICA_ID
 from log.fetch_data import FetchIsolation
 from log.topic_partition import TopicPartition
 from network.protocol.api import ApiKey
@@ -82,12 +83,12 @@ def _answer(
                 manager.get_partition_or_raise(tp),
                 asked.timestamp,
                 asked.max_num_offsets,
-                request.replica_id == -1,
+                request.replica_id == CONSUMER_REPLICA_ID,
             )
             return answer
         isolation: FetchIsolation | None = FetchIsolation.HIGH_WATERMARK
-        if request.replica_id not in (-1, -2):
-            isolation = None
+        if request.replica_id != CONSUMER_REPLICA_ID:
+            isolation = None  # followers and debugging clients see the whole log
         elif request.isolation_level == 1:
             isolation = FetchIsolation.TXN_COMMITTED
         found = manager.fetch_offset(tp, asked.timestamp, isolation, asked.current_leader_epoch, request.replica_id)

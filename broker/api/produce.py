@@ -205,7 +205,6 @@ def _respond(call: Call[ProduceRequest], request: ProduceRequest, results: Resul
 
 def _set_error(answer: PartitionProduceResponse, result: PartitionAppendResult, version: int) -> None:
     answer.error_code = result.error
-    answer.base_offset = -1
     answer.error_message = result.error_message
     answer.record_errors = [
         BatchIndexAndErrorMessage(batch_index=error.batch_index, batch_index_error_message=error.message)

@@ -54,7 +54,8 @@ class DelayedDeleteRecords(DelayedOperation):
 
     def on_complete(self) -> None:
         for tp in self._pending:
-            self._results[tp] = DeleteRecordsResult(ErrorCode.REQUEST_TIMED_OUT, self._results[tp].requested_offset)
+            # The low watermark is that from when the request came.
+            self._results[tp] = self._results[tp]._replace(error=ErrorCode.REQUEST_TIMED_OUT)
         self._callback(self._results)
 
     def on_expiration(self) -> None:

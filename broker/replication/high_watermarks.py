@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from log.errors import StorageError
 from log.manager import LogManager
 from log.partition_log import PartitionLog
 from log.topic_partition import TopicPartition
@@ -14,19 +14,17 @@ from log.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from broker.replication.partition import Partition
 
-logger = logging.getLogger(__name__)
-
 
 class HighWatermarkCheckpoints:
     """One file a log directory, read once and written every few seconds.
 
     The file as found at start-up is kept until this broker writes its own: a partition that is created later than
     another one still finds its entry, and entries of partitions that this broker has not been told about yet stay.
+    A directory whose file cannot be read or written fails.
     """
 
-    def __init__(self, log_manager: LogManager, on_failure: Callable[[str], None]) -> None:
+    def __init__(self, log_manager: LogManager) -> None:
         self._log_manager = log_manager
-        self._on_failure = on_failure
         self._found: dict[str, Mapping[TopicPartition, int]] = {}
 
     def initial(self, log: PartitionLog, tp: TopicPartition) -> int:
@@ -37,9 +35,8 @@ class HighWatermarkCheckpoints:
             checkpoint = self._log_manager.high_watermark_checkpoints.get(directory)
             try:
                 found = {} if checkpoint is None else checkpoint.read()
-            except OSError:
-                logger.exception("cannot read the high watermark checkpoint of %s", directory)
-                self._on_failure(directory)
+            except StorageError as error:
+                self._log_manager.report_failure(directory, str(error))
                 found = {}
             self._found[directory] = found
         return found.get(tp, 0)
@@ -62,9 +59,8 @@ class HighWatermarkCheckpoints:
                 continue
             try:
                 checkpoint.write(offsets)
-            except OSError:
-                logger.exception("cannot write the high watermark checkpoint of %s", directory)
-                self._on_failure(directory)
+            except StorageError as error:
+                self._log_manager.report_failure(directory, str(error))
 
     def _keep_unannounced(self, by_directory: dict[str, dict[TopicPartition, int]]) -> None:
         # A log whose LeaderAndIsr has not come yet must not lose its entry to a crash in between.

@@ -96,7 +96,7 @@ class ReplicaManager:
         self.alter_partition = alter_partition
         self.metrics = ReplicaMetrics(metrics)
         self.isr_meters: IsrMeters = self.metrics
-        self.high_watermarks = HighWatermarkCheckpoints(log_manager, self._on_checkpoint_failure)
+        self.high_watermarks = HighWatermarkCheckpoints(log_manager)
         self.state_change_lock = threading.RLock()
         self.controller_epoch = 0
         self.partitions: dict[TopicPartition, Partition | OfflineSlot] = {}
@@ -148,9 +148,6 @@ class ReplicaManager:
         """Brokers have left the metadata: those that were not in an ISR hold no high watermark back any more."""
         for partition in self.leader_partitions():
             partition.recheck_high_watermark()
-
-    def _on_checkpoint_failure(self, directory: str) -> None:
-        self.log_manager.handle_log_dir_failure(directory)
 
     # ------------------------------------------------------------------ partitions
 

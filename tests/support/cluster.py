@@ -59,6 +59,17 @@ class Broker:
         self.process: ManagedProcess | None = None
         self.is_paused = False
 
+    @property
+    def log_dirs(self) -> list[Path]:
+        """Its log directories; `data` alone unless the settings name others."""
+        return [Path(name) for name in self.settings["log.dirs"].split(",")]
+
+    def replica(self, topic: str, partition: int) -> Path:
+        """The directory of one replica, in whichever log directory it is."""
+        found = [folder for parent in self.log_dirs if (folder := parent / f"{topic}-{partition}").is_dir()]
+        assert len(found) == 1, f"broker {self.broker_id} has {topic}-{partition} {len(found)} times"
+        return found[0]
+
     def start(self) -> None:
         """Start the process without waiting for it."""
         assert self.process is None or not self.process.is_running

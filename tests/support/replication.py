@@ -213,9 +213,17 @@ def read_back(cluster: Cluster, topic: str, partitions: int) -> dict[int, list[b
 
 def log_content(broker: Broker, topic: str, partition: int) -> bytes:
     """The bytes of a replica's segments; where they begin and end may differ between replicas."""
-    files = sorted((broker.data / f"{topic}-{partition}").glob("*.log"))
+    files = sorted(broker.replica(topic, partition).glob("*.log"))
     assert files, f"broker {broker.broker_id} has no {topic}-{partition}"
     return b"".join(file.read_bytes() for file in files)
+
+
+def checkpointed_high_watermarks(broker: Broker) -> dict[LogPartition, int]:
+    """What all checkpoint files of a broker say."""
+    found: dict[LogPartition, int] = {}
+    for directory in broker.log_dirs:
+        found.update(OffsetCheckpoint(directory / HIGH_WATERMARKS).read())
+    return found
 
 
 def check_replicas(
@@ -228,9 +236,10 @@ def check_replicas(
     having = [broker for broker in cluster.brokers if holders is None or broker.broker_id in holders]
     assert not cluster.running
     for broker in cluster.brokers:
-        findings = [f"{f.path}: {f.message}" for f in Verifier().verify(broker.data) if f.severity is Severity.ERROR]
-        assert not findings, findings[:5]
-    checkpoints = [OffsetCheckpoint(broker.data / HIGH_WATERMARKS).read() for broker in having]
+        for directory in broker.log_dirs:
+            findings = [f"{f.path}: {f.message}" for f in Verifier().verify(directory) if f.severity is Severity.ERROR]
+            assert not findings, findings[:5]
+    checkpoints = [checkpointed_high_watermarks(broker) for broker in having]
     for topic, ends in topics.items():
         for partition, end in enumerate(ends):
             copies = [log_content(broker, topic, partition) for broker in having]
