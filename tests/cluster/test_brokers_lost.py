@@ -8,7 +8,8 @@ import pytest
 
 from tests.support.cluster import Broker, Cluster
 from tests.support.replication import (
-    Load,
+    IdempotentLoad,
+    PlainLoad,
     Reader,
     check_replicas,
     create_topic,
@@ -40,8 +41,8 @@ class Running:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self.once = Load(cluster.bootstrap, "once", PARTITIONS)
-        self.plain = Load(cluster.bootstrap, "plain", PARTITIONS, idempotent=False)
+        self.once = IdempotentLoad(cluster.bootstrap, "once", PARTITIONS)
+        self.plain = PlainLoad(cluster.bootstrap, "plain", PARTITIONS)
         self._reader = Reader(cluster.bootstrap, "once", PARTITIONS)
 
     def wait_progress(self) -> None:

@@ -10,7 +10,7 @@ from tests.clients.group_harness import MemberProcess, Members
 from tests.clients.offsets import committed_offsets
 from tests.support.cluster import Cluster
 from tests.support.coordinators import GROUP, Moves, Way, eventually, wait_internal_topic
-from tests.support.replication import Load, create_topic, wait_in_sync
+from tests.support.replication import IdempotentLoad, create_topic, wait_in_sync
 
 TOPIC = "work"
 ASSIGNMENT = [[0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 2, 1], [1, 0, 2], [2, 1, 0]]
@@ -50,7 +50,7 @@ class Watch:
         self._cluster = cluster
         self._members = members
         self._group = group
-        self.load = Load(cluster.bootstrap, TOPIC, len(ASSIGNMENT))
+        self.load = IdempotentLoad(cluster.bootstrap, TOPIC, len(ASSIGNMENT))
         self._offsets: dict[tuple[str, int], int] = {}
         self._assignments: list[int] = []
         self.active = list(members.all)
@@ -58,7 +58,7 @@ class Watch:
     @property
     def acknowledged(self) -> list[str]:
         """Every value that the topic holds."""
-        return [value.decode() for values in self.load.acknowledged.values() for value in values]
+        return [value.decode() for values in self.load.acknowledged.values() for _, value in values]
 
     def join(self, library: str, **options: int) -> MemberProcess:
         """One more member; does not wait for it."""

@@ -17,7 +17,15 @@ from broker.cli.reassignments import ongoing
 from broker.dev.waiting import wait_until
 from log.topic_partition import TopicPartition
 from tests.support.cluster import CLOCK, Cluster
-from tests.support.replication import Load, Reader, check_replicas, create_topic, partitions_of, read_back, wait_in_sync
+from tests.support.replication import (
+    IdempotentLoad,
+    Reader,
+    check_replicas,
+    create_topic,
+    partitions_of,
+    read_back,
+    wait_in_sync,
+)
 
 TOPIC = "moving"
 PARTITIONS = 3
@@ -42,7 +50,7 @@ class Move:
         self.source, self.target = ([0, 1, 2], [3, 4, 5]) if self.controller < 3 else ([3, 4, 5], [0, 1, 2])
         create_topic(cluster, TOPIC, [turned(self.source, number) for number in range(PARTITIONS)])
         self._fill()
-        self.load = Load(cluster.bootstrap, TOPIC, PARTITIONS)
+        self.load = IdempotentLoad(cluster.bootstrap, TOPIC, PARTITIONS)
         self._reader = Reader(cluster.bootstrap, TOPIC, PARTITIONS)
         self.load.wait_progress()
         wanted = {TopicPartition(TOPIC, number): turned(self.target, number) for number in range(PARTITIONS)}
@@ -88,7 +96,7 @@ class Move:
         found = partitions_of(self.cluster.running[0], TOPIC)
         assert all(set(replicas) == each[1] for each in found.values()), found
         read = read_back(self.cluster, TOPIC, PARTITIONS)
-        self.load.check({number: values[BULK:] for number, values in read.items()})
+        self.load.check(read, start=BULK)
         self._reader.finish(read)
         self.cluster.stop()
         check_replicas(self.cluster, {TOPIC: [len(values) for values in read.values()]}, replicas)

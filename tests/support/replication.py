@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -9,6 +10,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from kafka import KafkaProducer
 
 from broker.dev.waiting import wait_until
 from log.checkpoint import OffsetCheckpoint
@@ -22,49 +24,38 @@ QUIET = {"log_level": 0, "reconnect.backoff.max.ms": 500, "topic.metadata.refres
 
 
 class Load:
-    """A producer with acks=all that goes on until it is finished; remembers what was acknowledged, in order."""
+    """A producer with acks=all that goes on until it is finished; remembers what was acknowledged where, in order."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, *, idempotent: bool = True) -> None:
+    def __init__(self, topic: str, partitions: int) -> None:
         self.topic = topic
-        self.idempotent = idempotent
-        self.acknowledged: dict[int, list[bytes]] = {number: [] for number in range(partitions)}
-        self._failed: list[KafkaError] = []
+        self.acknowledged: dict[int, list[tuple[int, bytes]]] = {number: [] for number in range(partitions)}
+        self._failed: list[object] = []
         self._stop = threading.Event()
-        self._producer = Producer(
-            {
-                "bootstrap.servers": bootstrap,
-                "acks": "all",
-                "enable.idempotence": idempotent,
-                "max.in.flight.requests.per.connection": 5,
-                "linger.ms": 5,
-                "message.timeout.ms": 120_000,
-                **QUIET,
-            }
-        )
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+        self._thread = threading.Thread(target=self._run, name=f"load of {topic}", daemon=True)
 
     def _run(self) -> None:
         number = 0
-        while not self._stop.is_set():
-            for _ in range(15):
-                try:
-                    self._producer.produce(
-                        self.topic,
-                        value=b"%d" % number,
-                        partition=number % len(self.acknowledged),
-                        on_delivery=self._delivered,
-                    )
-                except BufferError:
-                    break
-                number += 1
-            self._producer.poll(0.02)
-
-    def _delivered(self, error: KafkaError | None, message: Any) -> None:
-        if error is not None:
+        try:
+            while not self._stop.is_set():
+                for _ in range(15):
+                    if not self._send(b"%d" % number, number % len(self.acknowledged)):
+                        break
+                    number += 1
+                self._rest()
+        except Exception as error:
             self._failed.append(error)
-        else:
-            self.acknowledged[message.partition()].append(message.value())
+            raise
+
+    def _send(self, value: bytes, partition: int) -> bool:
+        """Hand a record to the client; False if its buffer is full."""
+        raise NotImplementedError
+
+    def _rest(self) -> None:
+        raise NotImplementedError
+
+    def _flush(self) -> None:
+        """Wait until everything is acknowledged or has failed."""
+        raise NotImplementedError
 
     @property
     def count(self) -> int:
@@ -76,6 +67,7 @@ class Load:
         targets = {number: len(done) + records for number, done in self.acknowledged.items()}
 
         def progressed() -> bool:
+            assert not self._failed, self._failed[:3]
             return all(len(self.acknowledged[number]) >= target for number, target in targets.items())
 
         assert wait_until(progressed, CLOCK, timeout_ms), {n: len(done) for n, done in self.acknowledged.items()}
@@ -83,19 +75,121 @@ class Load:
     def finish(self) -> None:
         """Stop, and let everything that was sent be acknowledged; no record may have failed."""
         self._stop.set()
-        self._thread.join(10)
-        assert self._producer.flush(120) == 0
+        self._thread.join(130)
+        self._flush()
         assert not self._failed, self._failed[:3]
 
-    def check(self, read: dict[int, list[bytes]]) -> None:
-        """Acknowledged is there: once and in order; of a plain producer, which promises no order, at least once."""
+    def check(self, read: dict[int, list[bytes]], start: int = 0) -> None:
+        """Every acknowledged record stands at the offset that it was acknowledged with.
+
+        The load began at offset ``start`` of every partition.
+        """
         for number, acknowledged in self.acknowledged.items():
             found = read[number]
-            if self.idempotent:
-                assert len(found) == len(acknowledged), f"{self.topic}-{number}"
-                assert found == acknowledged, f"{self.topic}-{number}"
-            else:
-                assert not set(acknowledged) - set(found), f"{self.topic}-{number}"
+            moved = [(offset, value) for offset, value in acknowledged if found[offset : offset + 1] != [value]]
+            assert not moved, f"{self.topic}-{number}: {len(moved)} are not where they were acknowledged: {moved[:3]}"
+
+
+class IdempotentLoad(Load):
+    """librdkafka, several requests in flight: every record is there once and in order."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        super().__init__(topic, partitions)
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "acks": "all",
+                "enable.idempotence": True,
+                "max.in.flight.requests.per.connection": 5,
+                "linger.ms": 5,
+                "message.timeout.ms": 120_000,
+                **QUIET,
+            }
+        )
+        self._thread.start()
+
+    def _send(self, value: bytes, partition: int) -> bool:
+        try:
+            self._producer.produce(self.topic, value=value, partition=partition, on_delivery=self._delivered)
+        except BufferError:
+            return False
+        return True
+
+    def _rest(self) -> None:
+        self._producer.poll(0.02)
+
+    def _delivered(self, error: KafkaError | None, message: Any) -> None:
+        if error is not None:
+            self._failed.append(error)
+        else:
+            self.acknowledged[message.partition()].append((message.offset(), message.value()))
+
+    def _flush(self) -> None:
+        assert self._producer.flush(120) == 0
+
+    def check(self, read: dict[int, list[bytes]], start: int = 0) -> None:
+        """Acknowledged is there: once, in order, where it was acknowledged."""
+        super().check(read, start)
+        for number, acknowledged in self.acknowledged.items():
+            assert read[number][start:] == [value for _, value in acknowledged], f"{self.topic}-{number}"
+
+
+class PlainLoad(Load):
+    """kafka-python without idempotence, at most one request with records of a partition on its way.
+
+    A retry may write records twice; but a batch is sent only after the one before it was acknowledged, to whatever
+    broker, so records stand in order where they occur first. (librdkafka promises less with one request in flight: it
+    has the next one built already, and sends it while a refused one waits for its retry.)
+    """
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        super().__init__(topic, partitions)
+        self._waiting = threading.BoundedSemaphore(2_000)
+        self._producer = KafkaProducer(
+            bootstrap_servers=bootstrap.split(","),
+            acks="all",
+            enable_idempotence=False,
+            max_in_flight_requests_per_connection=1,
+            retries=1_000_000,
+            linger_ms=5,
+            reconnect_backoff_max_ms=500,
+            request_timeout_ms=30_000,
+            delivery_timeout_ms=120_000,
+            max_block_ms=60_000,
+        )
+        self._thread.start()
+
+    def _send(self, value: bytes, partition: int) -> bool:
+        if not self._waiting.acquire(blocking=False):
+            return False
+        future = self._producer.send(self.topic, value=value, partition=partition)
+        future.add_callback(self._delivered, value)
+        future.add_errback(self._refused)
+        return True
+
+    def _rest(self) -> None:
+        self._stop.wait(0.02)
+
+    def _delivered(self, value: bytes, metadata: Any) -> None:
+        self._waiting.release()
+        self.acknowledged[metadata.partition].append((metadata.offset, value))
+
+    def _refused(self, error: object) -> None:
+        self._waiting.release()
+        self._failed.append(error)
+
+    def _flush(self) -> None:
+        self._producer.flush(120)
+        self._producer.close(30)
+
+    def check(self, read: dict[int, list[bytes]], start: int = 0) -> None:
+        """Acknowledged is there at least once, where it was acknowledged; records occur first in order."""
+        super().check(read, start)
+        for number, acknowledged in self.acknowledged.items():
+            first = list(dict.fromkeys(int(value) for value in read[number][start:]))
+            swapped = [pair for pair in itertools.pairwise(first) if pair[0] > pair[1]]
+            assert not swapped, f"{self.topic}-{number} is out of order: {swapped[:3]}"
+            assert len(first) == len(acknowledged), f"{self.topic}-{number}: all was acknowledged, and only once"
 
 
 class Reader:
@@ -142,10 +236,16 @@ class Reader:
             assert got == final[number][: len(got)], f"{self._topic}-{number} was read differently before"
 
 
-def create_topic(cluster: Cluster, topic: str, assignment: list[list[int]]) -> None:
-    """A topic that acknowledges with two replicas, known to every broker."""
+def delete_topic(cluster: Cluster, topic: str) -> None:
+    """Ask for the deletion, and wait until the answer comes."""
+    admin = AdminClient({"bootstrap.servers": ",".join(broker.address for broker in cluster.running), **QUIET})
+    admin.delete_topics([topic], operation_timeout=30)[topic].result(60)
+
+
+def create_topic(cluster: Cluster, topic: str, assignment: list[list[int]], *, min_isr: int = 2) -> None:
+    """A topic that acknowledges with so many replicas, known to every broker."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, **QUIET})
-    new = NewTopic(topic, len(assignment), replica_assignment=assignment, config={"min.insync.replicas": "2"})
+    new = NewTopic(topic, len(assignment), replica_assignment=assignment, config={"min.insync.replicas": str(min_isr)})
     admin.create_topics([new], operation_timeout=30)[topic].result(60)
     wait_in_sync(cluster, topic)
 
@@ -157,12 +257,12 @@ def partitions_of(broker: Broker, topic: str) -> dict[int, tuple[int, set[int], 
     return {number: (entry.leader, set(entry.replicas), set(entry.isrs)) for number, entry in found.items()}
 
 
-def leader_of(cluster: Cluster, topic: str, partition: int = 0) -> int:
-    """The leader, as a running broker tells it once there is one."""
+def leader_of(cluster: Cluster, topic: str, partition: int = 0, asked: Broker | None = None) -> int:
+    """The leader, as a running broker (or the one that is `asked`) tells it once there is one."""
     leaders: list[int] = []
 
     def known() -> bool:
-        leaders[:] = [partitions_of(cluster.running[0], topic)[partition][0]]
+        leaders[:] = [partitions_of(asked or cluster.running[0], topic)[partition][0]]
         return leaders[0] >= 0
 
     assert wait_until(known, CLOCK, 30_000, 200), f"{topic}-{partition} has no leader"
