@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.cluster import Broker, Cluster
+from broker.dev.waiting import wait_until
+from tests.support.cluster import CLOCK, Broker, Cluster
 from tests.support.replication import (
     IdempotentLoad,
     PlainLoad,
@@ -14,6 +15,7 @@ from tests.support.replication import (
     check_replicas,
     create_topic,
     leader_of,
+    partitions_of,
     read_back,
     wait_in_sync,
 )
@@ -28,12 +30,20 @@ SETTINGS = {
 }
 
 
-@pytest.fixture
-def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
-    cluster = make_cluster(["odradek"] * 3, settings=SETTINGS)
+def start(make_cluster: Callable[..., Cluster], settings: dict[str, str]) -> Cluster:
+    cluster = make_cluster(["odradek"] * 3, settings=settings)
     for topic in ("once", "plain"):
         create_topic(cluster, topic, ASSIGNMENT)
     return cluster
+
+
+@pytest.fixture
+def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
+    return start(make_cluster, SETTINGS)
+
+
+def leaders(cluster: Cluster, topic: str) -> dict[int, int]:
+    return {number: leader for number, (leader, _, _) in partitions_of(cluster.brokers[0], topic).items()}
 
 
 class Running:
@@ -103,7 +113,14 @@ def test_leader_and_follower_killed(cluster: Cluster) -> None:
     running.finish()
 
 
-def test_rolling_restart(cluster: Cluster) -> None:
+def test_rolling_restart_and_preferred_leaders_back(make_cluster: Callable[..., Cluster]) -> None:
+    """No produce fails, retries apart; afterwards every partition is led by its first replica again, on its own."""
+    rebalance = {
+        "auto.leader.rebalance.enable": "true",
+        "leader.imbalance.check.interval.seconds": "3",
+        "leader.imbalance.per.broker.percentage": "0",
+    }
+    cluster = start(make_cluster, {**SETTINGS, **rebalance})
     running = Running(cluster)
     for broker in cluster.brokers:
         running.wait_progress()
@@ -112,4 +129,8 @@ def test_rolling_restart(cluster: Cluster) -> None:
         broker.start()
         cluster.wait_ready()
         running.wait_in_sync()
+    preferred = {number: replicas[0] for number, replicas in enumerate(ASSIGNMENT)}
+    for topic in ("once", "plain"):
+        assert wait_until(lambda topic=topic: leaders(cluster, topic) == preferred, CLOCK, 60_000, 500), topic
+    running.wait_progress()
     running.finish()
