@@ -1,8 +1,11 @@
-"""All replicas of a topic move to three other brokers under load: to the end, cancelled, and with controller and
-leader killed half-way. What was acknowledged is there once, and replicas are equal byte for byte (about a minute)."""
+"""All replicas of a topic move to other brokers under load: to the end, cancelled, with controller and leader killed
+half-way, and between kinds of broker. What was acknowledged is there once, and replicas are equal byte for byte.
+
+About two minutes."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +13,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from confluent_kafka import Producer
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
 
 from broker.cli.main import odradek
 from broker.cli.reassignment_files import to_json
@@ -40,21 +45,26 @@ SETTINGS = {
 
 
 class Move:
-    """A topic that is written and read while it goes from the three brokers with the controller to the three others."""
+    """A topic that is written and read while it goes from the half of the brokers with the controller to the other."""
 
     def __init__(self, cluster: Cluster, file: Path) -> None:
         self.cluster = cluster
         self.file = file
-        with cluster.client() as client:
-            self.controller = client.metadata([]).controller_id
-        self.source, self.target = ([0, 1, 2], [3, 4, 5]) if self.controller < 3 else ([3, 4, 5], [0, 1, 2])
+        self.controller = controller_of(cluster)
+        brokers = list(range(len(cluster.brokers)))
+        halves = brokers[: len(brokers) // 2], brokers[len(brokers) // 2 :]
+        self.source, self.target = halves if self.controller in halves[0] else halves[::-1]
         create_topic(cluster, TOPIC, [turned(self.source, number) for number in range(PARTITIONS)])
         self._fill()
         self.load = IdempotentLoad(cluster.bootstrap, TOPIC, PARTITIONS)
         self._reader = Reader(cluster.bootstrap, TOPIC, PARTITIONS)
         self.load.wait_progress()
-        wanted = {TopicPartition(TOPIC, number): turned(self.target, number) for number in range(PARTITIONS)}
-        file.write_text(to_json(wanted))
+        self.plan(self.target)
+
+    def plan(self, brokers: list[int]) -> None:
+        """What the next command is about: the topic goes to these brokers."""
+        wanted = {TopicPartition(TOPIC, number): turned(brokers, number) for number in range(PARTITIONS)}
+        self.file.write_text(to_json(wanted))
 
     def _fill(self) -> None:
         producer = Producer({"bootstrap.servers": self.cluster.bootstrap, "acks": "all"})
@@ -107,13 +117,56 @@ class Move:
 
 
 def turned(brokers: list[int], number: int) -> list[int]:
-    """Each broker leads one partition."""
-    return brokers[number:] + brokers[:number]
+    """Each broker leads a partition."""
+    first = number % len(brokers)
+    return brokers[first:] + brokers[:first]
+
+
+def controller_of(cluster: Cluster) -> int:
+    """The broker that is controller, as the brokers say."""
+    with cluster.client() as client:
+        return client.metadata([]).controller_id
+
+
+def elect_controller(cluster: Cluster, kind: str) -> None:
+    """Take /controller away from brokers until one of this kind has it."""
+    client = KazooClient(hosts=cluster.zookeeper)
+    client.start(30)
+
+    def elected() -> bool:
+        try:
+            if cluster.brokers[json.loads(client.get("/controller")[0])["brokerid"]].kind == kind:
+                return True
+            client.delete("/controller")
+        except NoNodeError:
+            pass
+        return False
+
+    try:
+        assert wait_until(elected, CLOCK, 60_000, 1000), f"no {kind} broker becomes controller"
+    finally:
+        client.stop()
+        client.close()
 
 
 @pytest.fixture
 def move(make_cluster: Callable[..., Cluster], tmp_path: Path) -> Move:
     return Move(make_cluster(["odradek"] * 6, settings=SETTINGS), tmp_path / "plan.json")
+
+
+def test_a_topic_moves_to_kafkas_brokers_and_back(make_cluster: Callable[..., Cluster], tmp_path: Path) -> None:
+    """There under a controller of one kind, back under one of the other; replicas of both kinds in between."""
+    move = Move(make_cluster(["odradek", "odradek", "kafka", "kafka"], settings=SETTINGS), tmp_path / "plan.json")
+    kinds = [move.cluster.brokers[half[0]].kind for half in (move.source, move.target)]
+    move.command("execute", "--wait")
+    move.plan([move.source[0], move.target[0]])
+    move.command("execute", "--wait")
+    move.load.wait_progress()
+    elect_controller(move.cluster, kinds[1])
+    move.plan(move.source)
+    move.command("execute", "--wait")
+    assert wait_until(lambda: all(map(move.has_left, move.target)), CLOCK, 30_000)
+    move.finish(move.source)
 
 
 def test_the_controller_and_a_leader_die_half_way(move: Move) -> None:
