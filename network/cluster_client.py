@@ -51,6 +51,8 @@ _REPEAT = frozenset({ErrorCode.THROTTLING_QUOTA_EXCEEDED})
 # A topic that was made a moment ago is not known to every broker yet, and has no leader for a moment.
 _NOT_YET = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE})
 _FIRST_BOOTSTRAP_ID = -1
+# A broker can hang with its socket open; this many may do so before a call that any broker can answer fails.
+_ANY_ATTEMPTS = 3
 _ONE_KEY = 3  # the last version of FindCoordinator that asks for a single key
 
 
@@ -166,8 +168,8 @@ class ClusterClient:
     # -- calls ---------------------------------------------------------------------------------------------------
 
     def call_any(self, message: Request, timeout_ms: int | None = None, *, max_version: int | None = None) -> Any:
-        """Call whichever broker answers."""
-        return self._retry(message, timeout_ms, max_version, self._some_broker, frozenset(), None)
+        """Call whichever broker answers. One that does not is given up for another after a part of the time."""
+        return self._retry(message, timeout_ms, max_version, self._some_broker, frozenset(), None, _ANY_ATTEMPTS)
 
     def call_broker(
         self, broker_id: int, message: Request, timeout_ms: int | None = None, *, max_version: int | None = None
@@ -217,7 +219,7 @@ class ClusterClient:
         if known is not None and not refresh:
             return known
         request = FindCoordinatorRequest(key=key, key_type=key_type)
-        found = self._retry(request, None, _ONE_KEY, self._some_broker, _WRONG_COORDINATOR, None)
+        found = self._retry(request, None, _ONE_KEY, self._some_broker, _WRONG_COORDINATOR, None, _ANY_ATTEMPTS)
         if found.error_code:
             raise ApiError(ErrorCode.of(found.error_code), found.error_message)
         address = BrokerAddress(found.node_id, found.host, found.port)
@@ -258,9 +260,12 @@ class ClusterClient:
         target: Callable[[], BrokerAddress],
         wrong: frozenset[ErrorCode],
         refresh: Callable[[], object] | None,
+        attempts: int = 1,
     ) -> Any:
-        """Call `target()` until the answer has none of the `wrong` errors or the time is over."""
+        """Call `target()` until the answer has none of the `wrong` errors or the time is over. One call may take the
+        time that is left, or of the whole time only the part that lets so many `attempts` wait for an answer."""
         deadline = self._deadline(timeout_ms)
+        attempt_ms = (deadline - self._clock.monotonic_ms()) // attempts
         backoff = self._backoff_ms
         response: Any = None
         failure: Exception | None = None
@@ -268,7 +273,8 @@ class ClusterClient:
             if self._closed:
                 raise ConnectionFailed("the client is closed")
             try:
-                response = self._pool.call(target(), message, deadline, max_version)
+                limit = min(deadline, self._clock.monotonic_ms() + attempt_ms)
+                response = self._pool.call(target(), message, limit, max_version)
                 passing = (wrong | _REPEAT) & error_codes(response)
                 if not passing:
                     return response

@@ -11,7 +11,7 @@ from broker.cli.errors import CommandError
 from broker.cli.reassign import start, throttle_option, watch
 from broker.cli.reassignment_files import to_json
 from broker.cli.reassignments import Ongoing, Replicas, ongoing, replicas_of, settled_replicas
-from broker.cli.replica_sizes import largest_sizes, sizes_on
+from broker.cli.replica_sizes import Sizes, all_sizes, largest_sizes
 from broker.cli.table import print_table
 from log.topic_partition import TopicPartition
 from network.cluster_balance import Broker, Placement, Plan, PlanError, drain_plan
@@ -34,7 +34,7 @@ def list_(bootstrap_server: str) -> None:
     """The live brokers, what each one leads and holds, and replicas on brokers that are not there."""
     with cluster(bootstrap_server) as client:
         found = client.metadata()
-        used = {broker_id: sum(sizes_on(client, broker_id).values()) for broker_id in found.brokers}
+        sizes = all_sizes(client)
     partitions = [p for topic in found.topics.values() for p in topic.partitions.values()]
     named = {broker_id for p in partitions for broker_id in p.replicas}
     rows = []
@@ -50,11 +50,15 @@ def list_(bootstrap_server: str) -> None:
                 sum(p.leader == broker_id for p in partitions),
                 len(held),
                 sum(broker_id not in p.isr for p in held),
-                "-" if address is None else decimal(used[broker_id]),
+                _total(sizes.get(broker_id)),
                 role,
             ]
         )
     print_table(["BROKER", "ADDRESS", "RACK", "LEADS", "REPLICAS", "OUT-OF-SYNC", "BYTES", ""], rows)
+
+
+def _total(sizes: Sizes | None) -> str:
+    return "-" if sizes is None else decimal(sum(sizes.values()))
 
 
 @command.command("decommission")

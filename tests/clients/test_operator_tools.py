@@ -134,6 +134,18 @@ def test_brokers_are_listed_with_what_they_hold(cluster: Cluster) -> None:
     assert sum("controller" in row for row in rows) == 1
 
 
+def test_a_broker_that_hangs_is_listed_all_the_same(cluster: Cluster) -> None:
+    cluster.brokers[1].pause()
+    try:
+        result = run(cluster, "brokers", "list")
+    finally:
+        cluster.brokers[1].resume()
+    assert result.exit_code == 0
+    assert "broker 1 does not say how large its replicas are" in result.stderr
+    assert [line.split()[0] for line in result.stdout.splitlines()[1:]] == ["0", "1", "2", "3"]
+    cluster.wait_ready()
+
+
 def test_under_replicated_partitions_are_found(cluster: Cluster) -> None:
     create(cluster, "lagging", [[1, 3], [1, 2]])
     in_sync(cluster, "lagging")

@@ -36,6 +36,7 @@ class Cluster:
         self.leader = self.controller = self.coordinator = 0
         self.requests: list[tuple[int, str, int]] = []  # broker, API, version
         self.silent = False
+        self.hanging: set[int] = set()
         self.unheard = 0  # how many more times a broker answers that it does not know the topic
         self.servers: list[SocketServer] = [servers.start(self.handler(number)) for number in (0, 1)]
         self.ports = [each.bound_port("PLAINTEXT") for each in self.servers]
@@ -49,7 +50,7 @@ class Cluster:
     def handler(self, broker: int) -> Any:
         def handle(request: Request) -> None:
             self.requests.append((broker, request.spec.name, request.header.api_version))
-            if request.header.api_key != 18 and self.silent:
+            if broker in self.hanging or (request.header.api_key != 18 and self.silent):
                 return
             answer = getattr(self, request.spec.name)(broker, request)
             request.channel.send_response(request, answer)
@@ -170,6 +171,16 @@ def test_lost_connections_are_made_again(cluster: Cluster, servers: Servers) -> 
         for _ in range(4):
             client.call_any(ListGroupsRequest())
         assert cluster.asked("ListGroups")[-4:] == [1, 1, 1, 1]
+
+
+def test_a_broker_that_hangs_is_given_up_for_another(cluster: Cluster) -> None:
+    """Its socket is open, as that of a process that is stopped or swaps."""
+    with cluster.client(request_timeout_ms=900) as client:
+        client.metadata()
+        cluster.hanging = {0}
+        for _ in range(3):
+            assert client.metadata(["t"]).topics["t"].error is ErrorCode.NONE
+    assert {0, 1} <= set(cluster.asked("Metadata"))
 
 
 def test_no_broker_at_all(cluster: Cluster) -> None:

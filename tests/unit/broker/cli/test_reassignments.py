@@ -60,7 +60,7 @@ class Cluster:
         partitions = [OngoingPartitionReassignment(partition_index=n) for n in sorted(self.moving & asked)]
         return ListPartitionReassignmentsResponse(topics=[OngoingTopicReassignment(name="t", partitions=partitions)])
 
-    def call_broker(self, broker: int, request: Any) -> Any:
+    def call_broker(self, broker: int, request: Any, timeout_ms: int) -> Any:
         sizes = self.sizes.get(broker, {})
         asked = {number for topic in request.topics for number in topic.partitions}
         partitions = [
