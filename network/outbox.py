@@ -86,6 +86,8 @@ class Outbox:
                     sent = self._write_range(parts[0], transport)
                     if sent < 0:
                         return COLD
+                    if 0 < self._range_at < self._warm_until:
+                        return BLOCKED  # it took less than offered, so it is full: no second call to be told so
                 else:
                     sent = self._write_buffers(transport)
                 budget -= sent

@@ -156,9 +156,13 @@ def encode_response_parts(header: RequestHeader, message: Message) -> list[Part]
     marks: list[int] = []
     message.encode_into(parts, marks, version)
     if marks:
-        size = sum(map(records_size, parts)) + 4 + tagged
-        parts.insert(0, frame(size, header.correlation_id))
-        return gather(parts, [mark + 1 for mark in marks])
+        pieces = gather(parts, marks)
+        start = frame(sum(map(records_size, pieces)) + 4 + tagged, header.correlation_id)
+        if type(pieces[0]) is bytes:
+            pieces[0] = start + pieces[0]
+        else:
+            pieces.insert(0, start)
+        return pieces
     body = b"".join(parts)
     return [frame(len(body) + 4 + tagged, header.correlation_id) + body]
 
