@@ -146,7 +146,7 @@ def _write(
             f"{local.config.segment_bytes} bytes can hold"
         )
     try:
-        if local.must_roll(info.max_timestamp, info.last_offset, size, now_ms):
+        if local.segments.active.should_roll(info.max_timestamp, info.last_offset, size, now_ms):
             log.roll(_base_for_roll(info, batches))
         updates: dict[int, ProducerAppendInfo] | None = None
         completed: list[CompletedTxn] = []

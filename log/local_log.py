@@ -124,13 +124,6 @@ class LocalLog:
         active.append(first_offset, last_offset, max_timestamp, offset_of_max_timestamp, records)
         self.end = LogOffsetMetadata(last_offset + 1, active.base_offset, active.records.size)
 
-    def must_roll(self, max_timestamp: int, last_offset: int, size: int, now_ms: int) -> bool:
-        """Whether the next append, of `size` bytes, needs a new segment."""
-        config = self.config
-        return self.segments.active.should_roll(
-            max_timestamp, last_offset, size, now_ms, config.segment_bytes, config.max_segment_ms
-        )
-
     def roll(self, expected_next_offset: int = 0) -> LogSegment:
         """Seal the active segment and start a new one at max(`expected_next_offset`, log end offset).
 

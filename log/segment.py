@@ -139,19 +139,18 @@ class LogSegment:
     def can_convert(self, offset: int) -> bool:
         return 0 <= offset - self.base_offset <= MAX_RELATIVE_OFFSET
 
-    def should_roll(
-        self, max_timestamp: int, last_offset: int, size: int, now_ms: int, max_segment_bytes: int, max_segment_ms: int
-    ) -> bool:
+    def should_roll(self, max_timestamp: int, last_offset: int, size: int, now_ms: int) -> bool:
         """Whether an append of `size` bytes with these maxima must go to a new segment."""
         current = self.records.size
-        if current > max_segment_bytes - size:
+        config = self.config
+        if current > config.segment_bytes - size:
             return True
         if current > 0:
             first = self._rolling_timestamp
             if first is None:
                 first = self.load_first_batch_timestamp()
             waited = max_timestamp - first if first >= 0 else now_ms - self.created_ms
-            if waited > max_segment_ms - self.jitter_ms:
+            if waited > config.max_segment_ms - self.jitter_ms:
                 return True
         offsets, times = self.offset_index, self.time_index
         return (

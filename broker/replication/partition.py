@@ -362,8 +362,8 @@ class Partition:
         Frozen while under min.insync.replicas. A replica outside the ISR that is caught up holds it back too, so that
         the replica can join.
         """
-        log = self.leader_log()
-        if log is None:
+        log = self.log
+        if log is None or self.leader_id != self._environment.broker_id:
             return False
         if not self.remote_replicas:
             return log.maybe_increment_high_watermark(log.log_end_offset_metadata) is not None
