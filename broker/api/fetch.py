@@ -259,8 +259,7 @@ def _respond(call: Call[FetchRequest], context: FetchContext, answers: list[Answ
             if replica_id >= 0:
                 manager.on_sent_to_follower(TopicPartition(name, key.partition), replica_id, size)
             else:
-                metrics.topic(name).bytes_out.mark(size)
-                metrics.all_topics.bytes_out.mark(size)
+                metrics.sent(name, size)
         if answer.error_code and answer.current_leader.leader_id >= 0:
             leaders = leaders or set()
             leaders.add(answer.current_leader.leader_id)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from log.topic_partition import TopicPartition
 from timer.metrics import Meter, Metrics
 
@@ -53,11 +55,27 @@ class TopicMeters:
             self.reassignment_bytes_out = meter("ReassignmentBytesOutPerSec")
 
 
+class _Traffic:
+    """What came to and went from one topic since the last flush."""
+
+    __slots__ = ("bytes_in", "bytes_out", "fetch_requests", "messages_in", "produce_requests")
+
+    def __init__(self) -> None:
+        self.produce_requests = self.bytes_in = self.messages_in = 0
+        self.fetch_requests = self.bytes_out = 0
+
+
 class ReplicaMetrics:
-    """Everything the replica manager marks. Per-topic meters are made on first use, removed with the topic."""
+    """Everything the replica manager marks. Per-topic meters are made on first use, removed with the topic.
+
+    What every request counts (`appended`, `fetch_requested`, `sent`) is added up by topic, and given to the meters of
+    the topic and of all topics by `flush`.
+    """
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
+        self._traffic: dict[str, _Traffic] = {}
+        self._traffic_lock = threading.Lock()
         self.all_topics = TopicMeters(metrics, None)
         self._topics: dict[str, TopicMeters] = {}
         self.expands = metrics.meter(_SERVER, "ReplicaManager", "IsrExpandsPerSec")
@@ -78,12 +96,54 @@ class ReplicaMetrics:
             meters = self._topics[topic] = TopicMeters(self._metrics, topic)
         return meters
 
+    def appended(self, topic: str, size: int, messages: int) -> None:
+        """One append to one partition."""
+        with self._traffic_lock:
+            traffic = self._traffic.get(topic) or self._new_traffic(topic)
+            traffic.produce_requests += 1
+            traffic.bytes_in += size
+            traffic.messages_in += messages
+
+    def fetch_requested(self, topic: str) -> None:
+        """One read of one partition."""
+        with self._traffic_lock:
+            traffic = self._traffic.get(topic) or self._new_traffic(topic)
+            traffic.fetch_requests += 1
+
+    def sent(self, topic: str, size: int) -> None:
+        """Records of one partition to a consumer."""
+        with self._traffic_lock:
+            traffic = self._traffic.get(topic) or self._new_traffic(topic)
+            traffic.bytes_out += size
+
+    def append_failed(self, topic: str) -> None:
+        for meters in (self.topic(topic), self.all_topics):
+            meters.total_produce.mark()
+            meters.failed_produce.mark()
+
+    def flush(self) -> None:
+        """Give the meters what has been counted."""
+        with self._traffic_lock:
+            counted, self._traffic = self._traffic, {}
+        for topic, traffic in counted.items():
+            for meters in (self.topic(topic), self.all_topics):
+                meters.total_produce.mark(traffic.produce_requests)
+                meters.bytes_in.mark(traffic.bytes_in)
+                meters.messages_in.mark(traffic.messages_in)
+                meters.total_fetch.mark(traffic.fetch_requests)
+                meters.bytes_out.mark(traffic.bytes_out)
+
+    def _new_traffic(self, topic: str) -> _Traffic:
+        traffic = self._traffic[topic] = _Traffic()
+        return traffic
+
     def produce_expired_for(self, tp: TopicPartition) -> Meter:
         return self._metrics.meter(
             _SERVER, "DelayedProduceMetrics", "ExpiresPerSec", topic=tp.topic, partition=str(tp.partition)
         )
 
     def remove_topic(self, topic: str) -> None:
+        self.flush()
         self._topics.pop(topic, None)
         for name in ("BytesIn", "BytesOut", "BytesRejected", "MessagesIn", "TotalProduceRequests", "TotalFetchRequests",
                      "FailedProduceRequests", "FailedFetchRequests", "ProduceMessageConversions",

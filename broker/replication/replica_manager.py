@@ -59,6 +59,8 @@ logger = logging.getLogger(__name__)
 
 ALL_REPLICAS: Final = -1
 _VALID_ACKS = (-1, 0, 1)
+_NONE: Final = ErrorCode.NONE
+_METRICS_FLUSH_MS = 1000
 
 
 class OfflineSlot:
@@ -113,7 +115,8 @@ class ReplicaManager:
     # ------------------------------------------------------------------ life
 
     def startup(self) -> None:
-        """Start the periodic ISR check."""
+        """Start the periodic ISR check and the flush of the meters."""
+        self._scheduler.schedule("flush-topic-meters", self.metrics.flush, _METRICS_FLUSH_MS, _METRICS_FLUSH_MS)
         self._scheduler.schedule(
             "isr-expiration", self.maybe_shrink_isrs, delay_ms=0, period_ms=max(1, self.lag_time_max_ms // 2)
         )
@@ -346,10 +349,6 @@ class ReplicaManager:
         request_version: int,
         guard: VerificationGuard | None,
     ) -> PartitionAppendResult:
-        topic_meters = self.metrics.topic(tp.topic)
-        all_meters = self.metrics.all_topics
-        topic_meters.total_produce.mark()
-        all_meters.total_produce.mark()
         try:
             partition = self.get_partition_or_raise(tp)
             info, moved = partition.append_as_leader(records, origin, required_acks, request_version, guard)
@@ -357,22 +356,15 @@ class ReplicaManager:
             return self._append_failure(tp, error)
         if self.delayed.is_watched(tp):
             self._action_queue.add(partial(self._after_append, tp, moved))
-        size = len(records)
-        count = info.last_offset - info.first_offset + 1
-        topic_meters.bytes_in.mark(size)
-        all_meters.bytes_in.mark(size)
-        topic_meters.messages_in.mark(count)
-        all_meters.messages_in.mark(count)
-        return PartitionAppendResult(
-            ErrorCode.NONE, info.first_offset, info.last_offset, info.log_append_time, info.log_start_offset
-        )
+        first, last = info.first_offset, info.last_offset
+        self.metrics.appended(tp.topic, len(records), last - first + 1)
+        return PartitionAppendResult(_NONE, first, last, info.log_append_time, info.log_start_offset)
 
     def _append_failure(self, tp: TopicPartition, error: Exception) -> PartitionAppendResult:
         code, message = error_of(error)
         if code is ErrorCode.UNKNOWN_SERVER_ERROR:
             logger.error("append to %s failed", tp, exc_info=error)
-        self.metrics.topic(tp.topic).failed_produce.mark()
-        self.metrics.all_topics.failed_produce.mark()
+        self.metrics.append_failed(tp.topic)
         record_errors: Sequence[Any] = getattr(error, "record_errors", ())
         log_start = -1
         if record_errors:
@@ -447,8 +439,7 @@ class ReplicaManager:
         now: int,
         update_followers: bool,
     ) -> LogReadResult:
-        self.metrics.topic(tp.topic).total_fetch.mark()
-        self.metrics.all_topics.total_fetch.mark()
+        self.metrics.fetch_requested(tp.topic)
         try:
             partition = self.get_partition_or_raise(tp)
             if data.topic_id != partition.topic_id and ZERO_UUID not in (data.topic_id, partition.topic_id):

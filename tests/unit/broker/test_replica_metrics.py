@@ -1,0 +1,48 @@
+"""What requests count reaches the meters of the topic and of all topics."""
+
+from __future__ import annotations
+
+from broker.metrics import MetricsRegistry
+from broker.replication.metrics import ReplicaMetrics
+
+COUNTED = {
+    "TotalProduceRequestsPerSec": 3,
+    "FailedProduceRequestsPerSec": 1,
+    "BytesInPerSec": 300,
+    "MessagesInPerSec": 12,
+    "TotalFetchRequestsPerSec": 1,
+    "BytesOutPerSec": 50,
+}
+
+
+def _counts(registry: MetricsRegistry, **tags: str) -> dict[str, float]:
+    return {name: registry.value("kafka.server", "BrokerTopicMetrics", name, **tags) for name in COUNTED}
+
+
+def _metrics() -> tuple[MetricsRegistry, ReplicaMetrics]:
+    registry = MetricsRegistry()
+    metrics = ReplicaMetrics(registry)
+    metrics.appended("a", 100, 10)
+    metrics.appended("a", 200, 2)
+    metrics.append_failed("a")
+    metrics.fetch_requested("a")
+    metrics.sent("a", 50)
+    metrics.appended("b", 1000, 1)
+    return registry, metrics
+
+
+def test_a_flush_brings_the_counts_to_the_meters_once() -> None:
+    registry, metrics = _metrics()
+    for _ in range(2):
+        metrics.flush()
+        assert _counts(registry, topic="a") == COUNTED
+        everything = _counts(registry)
+        assert (everything["BytesInPerSec"], everything["MessagesInPerSec"]) == (1300, 13)
+        assert everything["TotalProduceRequestsPerSec"] == 4
+
+
+def test_a_topic_that_goes_is_still_counted_among_all() -> None:
+    registry, metrics = _metrics()
+    metrics.remove_topic("a")
+    assert registry.get("kafka.server", "BrokerTopicMetrics", "BytesInPerSec", topic="a") is None
+    assert registry.value("kafka.server", "BrokerTopicMetrics", "BytesInPerSec") == 1300
