@@ -11,7 +11,7 @@ from log.cleaner.cleaner import Cleaner
 from log.cleaner.manager import CleanerManager
 from log.cleaner.retention import CleanerStats
 from log.cleaner.selection import LogToClean
-from log.errors import LogCleaningAbortedError, LogError
+from log.errors import LogCleaningAbortedError, LogError, StorageError
 from log.partition_log import PartitionLog
 from log.topic_partition import TopicPartition
 from timer.clock import Clock
@@ -204,6 +204,9 @@ class LogCleaner:
             return False
         except OSError as error:
             log.local.io_error(f"cleaning {log.topic_partition}", error)
+            return False
+        except StorageError as error:
+            logger.error("%s: cleaning ends with its log directory: %s", log.topic_partition, error)
             return False
         except Exception:
             logger.exception("%s: cleaning failed; the log is left alone until the next start", log.topic_partition)

@@ -10,10 +10,12 @@ import errno
 import os
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from log.cleaner.log_cleaner import CleanerConfig
 from log.config import LogConfig
 from log.errors import StorageError
 from log.partition_log import PartitionLog
@@ -118,4 +120,61 @@ def test_full_at_a_checkpoint(small_disk, tmp_path):
     assert broker.failed == [str(small_disk / "x")]
     # The old content is whole.
     assert (small_disk / "x" / "recovery-point-offset-checkpoint").read_text() == "0\n1\na 0 1\n"
+    crash(manager)
+
+
+COMPACTED = replace(SMALL, cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.0)
+
+
+@pytest.mark.parametrize("leave", [0, 4096, 16384, 40960, 81920])
+def test_full_while_compacting(small_disk, tmp_path, leave):
+    """The directory goes offline, nothing is lost, and the cleaner goes on in the other one."""
+    x, y = str(small_disk / "x"), str(tmp_path / "y")
+    broker = Broker(x, y, config=COMPACTED, cleaner_config=CleanerConfig(threads=0))
+    manager = broker.start()
+    cleaner = manager.cleaner
+    assert cleaner is not None
+    b0 = TopicPartition("b", 0)
+    manager.moves.prefer(A0, x)
+    manager.moves.prefer(b0, y)
+    # Keys that are seldom written again: there is nearly as much to write as to read.
+    newest: dict[bytes, bytes] = {}
+    logs = [new(manager, A0), new(manager, b0)]
+    for number in range(300):
+        key, value = b"%d" % (number % 250), b"%d " % number * 150
+        newest[key] = value
+        for log in logs:
+            append(log, value, key=key)
+    for log in logs:
+        log.roll()
+        log.update_high_watermark(log.log_end_offset)
+    broker.tick(0)
+    ballast = fill(small_disk, leave)
+    for _ in range(3):
+        cleaner.step()
+        if broker.failed:
+            manager.handle_log_dir_failure(x)
+    assert broker.failed == [x]
+    assert manager.get_log(A0) is None
+    good = manager.get_log(b0)
+    assert good is not None
+    assert cleaner.manager.positions([y]) == {b0: 300}
+    assert len(contents(good)) == len(newest)
+    append(good, b"goes on")
+    crash(manager)
+
+    ballast.unlink()
+    broker = Broker(x, y, config=COMPACTED, cleaner_config=CleanerConfig(threads=0))
+    manager = broker.start()
+    log = manager.get_log(A0)
+    assert log is not None
+    log.update_high_watermark(log.log_end_offset)
+    assert log.log_end_offset == 300
+    assert not list(Path(log.directory).glob("*.cleaned"))
+    for _ in range(2):
+        found = [value for _, value in contents(log)]
+        assert set(found) >= set(newest.values())
+        assert manager.cleaner is not None
+        manager.cleaner.step()
+    assert len(contents(log)) == len(newest)
     crash(manager)
