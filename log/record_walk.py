@@ -10,6 +10,7 @@ column differs, and the plain walk goes on from there, so both ways accept exact
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from log.errors import InvalidRecordError
@@ -44,14 +45,16 @@ class WalkResult(NamedTuple):
     null_keys: bool
 
 
-def walk_records(data: bytes, count: int) -> WalkResult:
-    """Walks `count` records that must fill `data` exactly.
+def walk_records(data: bytes | bytearray, count: int, start: int = 0, end: int | None = None) -> WalkResult:
+    """Walks `count` records that must fill `data`, or its part from `start` to `end`, exactly.
 
     `offsets_in_sequence` tells whether the offset deltas are 0, 1, 2 and so on. Raises InvalidRecordError when a record
     breaks the format, as `log.record.iter_records` does.
     """
     try:
-        return (_walk_lone(data) if count == 1 else None) or _walk(data, count)
+        if end is None:
+            return (_walk_lone(data) if count == 1 else None) or _walk(data, count, start, len(data))
+        return _walk(data, count, start, end)
     except IndexError:
         raise InvalidRecordError("the data ends inside a record") from None
 
@@ -59,7 +62,7 @@ def walk_records(data: bytes, count: int) -> WalkResult:
 _LONE, _LONE_WITHOUT_KEY = WalkResult(0, 0, True, False), WalkResult(0, 0, True, True)
 
 
-def _walk_lone(data: bytes) -> WalkResult | None:
+def _walk_lone(data: bytes | bytearray) -> WalkResult | None:
     """The one record of a batch as nearly every producer writes it: below 8 KB, both deltas 0, no headers.
 
     None when it is anything else, for `_walk` to look at.
@@ -86,9 +89,8 @@ def _walk_lone(data: bytes) -> WalkResult | None:
     return _LONE_WITHOUT_KEY if key == 1 else _LONE
 
 
-def _walk(data: bytes, count: int) -> WalkResult:
-    end = len(data)
-    position = index = 0
+def _walk(data: bytes | bytearray, count: int, position: int, end: int) -> WalkResult:
+    index = 0
     largest, smallest = -(2**63), 2**63
     in_sequence, null_keys = True, False
     previous_size = same_size = 0
@@ -182,7 +184,7 @@ def _walk(data: bytes, count: int) -> WalkResult:
     return WalkResult(largest, smallest, in_sequence, null_keys) if count else WalkResult(0, 0, True, False)
 
 
-def _skip_headers(data: bytes, position: int, end: int) -> int:
+def _skip_headers(data: bytes | bytearray, position: int, end: int) -> int:
     count, position = decode_varint(data, position)
     if not 0 <= count <= end - position:
         raise InvalidRecordError(f"header count {count} is impossible")
@@ -198,7 +200,7 @@ def _skip_headers(data: bytes, position: int, end: int) -> int:
     return position
 
 
-def _run(data: bytes, start: int, size: int, index: int, limit: int) -> tuple[int, int, int, bool] | None:
+def _run(data: bytes | bytearray, start: int, size: int, index: int, limit: int) -> tuple[int, int, int, bool] | None:
     """How many records from `start` on are shaped like the one there, which has been walked.
 
     (records, largest and smallest timestamp delta, whether offset deltas count up from `index`), or None when the run
@@ -225,7 +227,7 @@ def _run(data: bytes, start: int, size: int, index: int, limit: int) -> tuple[in
 
 
 def _shorter_run(
-    data: bytes, start: int, size: int, index: int, field: range, columns: list[bytes]
+    data: bytes | bytearray, start: int, size: int, index: int, field: range, columns: Sequence[bytes | bytearray]
 ) -> tuple[int, int, int, bool] | None:
     limit = 0
     for row in zip(*columns, strict=True):
@@ -235,7 +237,7 @@ def _shorter_run(
     return _run(data, start, size, index, limit) if _MIN_RUN <= limit < len(columns[0]) else None
 
 
-def _layout(data: bytes, start: int) -> tuple[list[int], range, range]:
+def _layout(data: bytes | bytearray, start: int) -> tuple[list[int], range, range]:
     """Positions, relative to `start`, of all bytes of lengths and counts; of the timestamp and of the offset delta."""
     fixed: list[int] = []
 
@@ -259,7 +261,7 @@ def _layout(data: bytes, start: int) -> tuple[list[int], range, range]:
     return fixed, timestamps, offsets
 
 
-def _extremes(columns: list[bytes]) -> tuple[int, int] | None:
+def _extremes(columns: Sequence[bytes | bytearray]) -> tuple[int, int] | None:
     """The largest and the smallest number, whose bytes stand in `columns`; None when one is negative or too long."""
     first = columns[0]
     width = len(columns)
@@ -283,7 +285,7 @@ _ONE_BYTE = (bytes(range(0, 0x80, 2)),)
 _TWO_BYTES = (bytes((n << 1) & 0x7F | 0x80 for n in range(8192)), bytes(n >> 6 for n in range(8192)))
 
 
-def _counts_up(columns: list[bytes], first: int) -> bool:
+def _counts_up(columns: Sequence[bytes | bytearray], first: int) -> bool:
     last = first + len(columns[0])
     match len(columns):
         case 1:

@@ -27,6 +27,7 @@ from log.batch import (
     RecordBatch,
     peek,
 )
+from log.buffers import underlying
 from log.compression import DECOMPRESSION_LIMIT, Codec, codec_for, codec_named
 from log.config import MAX_INT64, LogConfig
 from log.errors import (
@@ -43,6 +44,8 @@ from log.record import BatchBuilder, Record, iter_records, record_bytes
 from log.record_walk import walk_records
 
 _MAGIC_AT = 16
+_SMALL_BATCH = 8192
+"""Up to this size a copy costs less than finding out where the bytes lie."""
 # Attributes that need more than the plain checks: compression, LogAppendTime, control batches.
 _NOT_PLAIN = CODEC_MASK | TIMESTAMP_TYPE_MASK | CONTROL_MASK
 
@@ -153,7 +156,7 @@ def validate_for_leader(
     )
 
 
-def _plain_batch(records: Buffer, max_bytes: int) -> RecordBatch | None:
+def _plain_batch(records: bytearray | memoryview, max_bytes: int) -> RecordBatch | None:
     """The common case in one go: one uncompressed batch of a client, at fault in nothing and with the max timestamp it
     should have, for a topic that keeps batches as they are. None where any check needs the long way."""
     size = len(records)
@@ -172,7 +175,11 @@ def _plain_batch(records: Buffer, max_bytes: int) -> RecordBatch | None:
         or crc32c(view[ATTRIBUTES_OFFSET:]) != batch.crc
     ):
         return None
-    largest, smallest, _, _ = walk_records(view[HEADER_SIZE:].tobytes(), count)
+    if size <= _SMALL_BATCH:
+        largest, smallest, _, _ = walk_records(view[HEADER_SIZE:].tobytes(), count)
+    else:
+        data, start = underlying(records)
+        largest, smallest, _, _ = walk_records(data, count, start + HEADER_SIZE, start + size)
     base = batch.base_timestamp
     return batch if base + smallest >= 0 and base + largest == batch.max_timestamp else None
 
