@@ -267,16 +267,21 @@ def _extremes(columns: Sequence[bytes | bytearray]) -> tuple[int, int] | None:
     width = len(columns)
     if width not in _CASTS or len(first.translate(None, _ODD)) != len(first):
         return None
+    if all(column.count(column[:1]) == len(column) for column in columns):
+        only = decode_varlong(bytes(column[0] for column in columns), 0)[0]
+        return only, only
     if width == 1:
-        return max(first) >> 1, min(first) >> 1
+        different = set(first)  # few, so that one pass over the column is enough
+        return max(different) >> 1, min(different) >> 1
     # All rows have the same continuation bits, so as little-endian integers they are in the order of the numbers.
     kind, step = _CASTS[width]
     rows = bytearray(step * len(first))
     for place, column in enumerate(columns):
         rows[place::step] = column
     numbers = memoryview(rows).cast(kind)
-    high = decode_varlong(max(numbers).to_bytes(step, "little"), 0)[0]
-    low = decode_varlong(min(numbers).to_bytes(step, "little"), 0)[0]
+    seen = set(numbers)
+    high = decode_varlong(max(seen).to_bytes(step, "little"), 0)[0]
+    low = decode_varlong(min(seen).to_bytes(step, "little"), 0)[0]
     return high, low
 
 
