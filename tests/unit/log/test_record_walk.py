@@ -105,7 +105,7 @@ def test_the_short_way_of_a_lone_record_accepts_the_same_bytes(key, size):
     variants += [data[:at] + bytes([byte]) + data[at + 1 :] for at in (*range(8), len(data) - 1) for byte in range(256)]
     for variant in variants:
         try:
-            expected = _walk(variant, 1)
+            expected = _walk(variant, 1, 0, len(variant))
         except (InvalidRecordError, IndexError):
             expected = None
         try:
@@ -164,3 +164,24 @@ def test_cuts_and_wrong_counts():
         assert not _verdict(data, count)
     assert not _verdict(data + b"\x00", 50)
     assert _verdict(b"", 0)
+
+
+@pytest.mark.parametrize("around", [b"", b"\0" * 40, b"\x02" * 40, b"\xff" * 40])
+@pytest.mark.parametrize("count", [1, 3, 30])
+def test_records_in_the_middle_of_a_request(around, count):
+    """What stands before and behind the records is not looked at, whatever bytes of theirs are spoilt."""
+    data = bytes(_batch([(1000, b"k", b"v" * 9, (), i) for i in range(count)]).payload)
+    variants = [data, data[:-1], data + b"\0"]
+    variants += [
+        data[:at] + bytes([byte]) + data[at + 1 :] for at in range(0, len(data), 3) for byte in range(0, 256, 5)
+    ]
+    for variant in variants:
+        request = bytearray(around + variant + around)
+        start, end = len(around), len(around) + len(variant)
+        try:
+            expected = walk_records(variant, count)
+        except InvalidRecordError:
+            with pytest.raises(InvalidRecordError):
+                walk_records(request, count, start, end)
+        else:
+            assert walk_records(request, count, start, end) == expected
