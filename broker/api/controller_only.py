@@ -8,8 +8,13 @@ from broker.api.registry import Call
 from network.protocol.errors import ApiError, ErrorCode
 
 
+def is_controller(call: Call[Any]) -> bool:
+    """Whether this broker is the active controller."""
+    controller = call.broker.controller
+    return controller is not None and controller.is_active
+
+
 def require_controller(call: Call[Any]) -> None:
     """Raises NOT_CONTROLLER on any other broker."""
-    controller = call.broker.controller
-    if controller is None or not controller.is_active:
+    if not is_controller(call):
         raise ApiError(ErrorCode.NOT_CONTROLLER)

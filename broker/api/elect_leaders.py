@@ -1,14 +1,14 @@
 """ElectLeaders (key 43, versions 0-2): elect preferred leaders, or (from version 1) leaders outside the ISR.
 
-Controller only. Answered when this broker's metadata shows the new leaders, or at the timeout. A null list means all
-partitions; then those that need no election are left out of the answer.
+Controller only; another broker refuses each partition, not the request. Answered when this broker's metadata shows the
+new leaders, or at the timeout. A null list means all partitions; then those that need no election are left out.
 """
 
 from __future__ import annotations
 
 from broker.api.authorization import Operation
 from broker.api.cluster_action import require_cluster
-from broker.api.controller_only import require_controller
+from broker.api.controller_only import is_controller
 from broker.api.registry import Call, api
 from broker.replication.delayed_elect_leader import DelayedElectLeader
 from controller.leader_elections import ElectionResult, ElectionType
@@ -49,7 +49,6 @@ def _response(results: dict[TopicPartition, ElectionResult], code: ErrorCode) ->
 @api(ApiKey.ELECT_LEADERS, versions=(0, 2), error_form=_error_form)
 def handle(call: Call[ElectLeadersRequest]) -> None:
     require_cluster(call, Operation.ALTER)
-    require_controller(call)
     request, broker = call.request, call.broker
     try:
         election = ElectionType(request.election_type if call.version >= 1 else 0)
@@ -74,4 +73,8 @@ def handle(call: Call[ElectLeadersRequest]) -> None:
         operation = DelayedElectLeader(request.timeout_ms, results, elected, broker.metadata_cache, respond)
         broker.replica_manager.delayed.elect_leader.try_complete_else_watch(operation, list(elected))
 
+    if not is_controller(call):
+        refusal = ElectionResult(ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_CONTROLLER.message)
+        respond(dict.fromkeys(partitions, refusal))
+        return
     broker.controller.elect_leaders(partitions, election, on_elected)

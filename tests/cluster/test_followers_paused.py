@@ -279,8 +279,8 @@ class NearConsumer:
             for message in self._consumer.consume(100, 0.1):
                 error = message.error()
                 if error is None:
-                    self.read.append(message.value())
-                    self.offsets.append(message.offset())
+                    self.read.append(message.value() or b"")
+                    self.offsets.append(message.offset() or 0)
                 elif error.code() == KafkaError._AUTO_OFFSET_RESET:
                     self.errors.append(error)
             return condition()
@@ -337,8 +337,7 @@ def test_consumers_read_from_the_replica_in_their_rack(cluster: Cluster, topic: 
         consumer.close()
 
     # Records that were deleted while a consumer wanted them from a follower: it starts again as it was told to.
-    answer = delete_records(leader, name, 8)
-    assert answer.low_watermark == 8
+    assert delete_records(leader, name, 8).low_watermark == 8
     for reset, first in (("earliest", 8), ("latest", 13)):
         late = NearConsumer(cluster, name, other.broker_id, reset)
         try:
