@@ -3,7 +3,7 @@
 # make test          everything that CI runs, about half an hour on two cores; by suite:
 #   make check       lint, types and unit tests, 4 minutes
 #   make contract    what both Odradek and Apache Kafka must do, real clients included, 8 minutes
-#   make clients     client libraries and their consumer groups, operator's commands, 5 minutes
+#   make clients     client libraries and their consumer groups, operator's commands, 6 minutes
 #   make cluster     several brokers, mixed with Apache Kafka's too, 5 minutes
 #   make faults      brokers killed and disks full, 3 minutes
 #   make reference   files that change hands with Apache Kafka, 2 minutes

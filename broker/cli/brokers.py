@@ -9,7 +9,7 @@ from broker.cli import reassignment_throttles as throttles
 from broker.cli.client import bootstrap_option, cluster
 from broker.cli.errors import CommandError
 from broker.cli.reassign import start, throttle_option, watch
-from broker.cli.reassignment_files import to_json
+from broker.cli.reassignment_files import names, to_json
 from broker.cli.reassignments import Ongoing, Replicas, ongoing, replicas_of, settled_replicas
 from broker.cli.replica_sizes import Sizes, all_sizes, largest_sizes
 from broker.cli.table import print_table
@@ -105,6 +105,14 @@ def decommission(broker_id: int, bootstrap_server: str, throttle: int | None, at
 
 
 def _drain(client: ClusterClient, metadata: ClusterMetadata, after: Replicas, broker_id: int) -> Plan:
+    leaderless = [
+        TopicPartition(name, number)
+        for name, topic in metadata.topics.items()
+        for number, partition in topic.partitions.items()
+        if partition.leader < 0 and broker_id in after[TopicPartition(name, number)]
+    ]
+    if leaderless:
+        raise CommandError(f"nothing can be copied of partitions without leader: {names(leaderless)}")
     sizes = largest_sizes(client)
     brokers = [Broker(each.id, each.rack) for each in metadata.brokers.values()]
     placements = [Placement(*tp, list(replicas), sizes.get(tp, 0)) for tp, replicas in sorted(after.items())]

@@ -238,8 +238,12 @@ def start(
 def watch(client: ClusterClient, added: dict[TopicPartition, list[int]], what: str) -> None:
     """Show progress until these reassignments are done; ``added`` are the brokers that each partition gets."""
     watching = Watch(added, largest_sizes(client))
-    with ByteProgress(what, watching.total) as bar:
-        wait_until_done(client, watching, SystemClock(), bar.show, stalled_ms=STALLED_MS)
+    try:
+        with ByteProgress(what, watching.total) as bar:
+            wait_until_done(client, watching, SystemClock(), bar.show, stalled_ms=STALLED_MS)
+    except KeyboardInterrupt:
+        click.echo("The copying that has started goes on; reassign list shows it.", err=True)
+        raise
 
 
 def _clear_limits(

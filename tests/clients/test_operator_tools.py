@@ -1,4 +1,4 @@
-"""The operator's commands on four real brokers in two racks, beside Kafka's own tools (about 2 minutes)."""
+"""The operator's commands on four real brokers in two racks, beside Kafka's own tools (about 3 minutes)."""
 
 from __future__ import annotations
 
@@ -524,3 +524,25 @@ def test_a_broker_is_drained_and_safe_to_stop(cluster: Cluster, tmp_path: Path) 
         cluster.wait_ready()
     with pytest.raises(CommandError, match="there is no broker 17"):
         run(cluster, "brokers", "decommission", 17)
+
+
+def test_a_broker_that_is_down_is_drained_if_others_have_its_records(cluster: Cluster) -> None:
+    output(cluster, "brokers", "decommission", 2)
+    create(cluster, "orphan", [[2, 1]])
+    create(cluster, "alone", [[2]])
+    fill(cluster, "orphan", 50)
+    in_sync(cluster, "orphan")
+    cluster.brokers[2].stop()
+    try:
+        wait_for(cluster, "alone", lambda found: found[0].leader == -1)
+        with pytest.raises(CommandError, match=r"without leader: alone-0$"):
+            run(cluster, "brokers", "decommission", 2)
+        output(cluster, "topics", "delete", "alone")
+        text = output(cluster, "brokers", "decommission", 2)
+        assert text == "Broker 2 does not run, and no partition has a replica there.\n"
+        in_sync(cluster, "orphan")
+        assert 2 not in replicas(cluster, "orphan")[0]
+        assert len(read_back(cluster, "orphan", 50)) == 50
+    finally:
+        cluster.brokers[2].start()
+        cluster.wait_ready()
