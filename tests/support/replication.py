@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -18,6 +19,8 @@ from log.topic_partition import TopicPartition as LogPartition
 from log.verify import Severity, Verifier
 from tests.support.cluster import CLOCK, Broker, Cluster
 
+# A broker that is down is no error here.
+logging.getLogger("kafka").setLevel(logging.CRITICAL)
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 # Chatter about brokers that are down is no news in tests that kill them.
 QUIET = {"log_level": 0, "reconnect.backoff.max.ms": 500, "topic.metadata.refresh.interval.ms": 2000}
