@@ -86,6 +86,12 @@ class Moves:
         """Who it is now."""
         return coordinator_of(self._cluster, self._key, self._key_type)
 
+    @property
+    def preferred(self) -> int:
+        """The broker that leads after a preferred election."""
+        with self._cluster.client() as client:
+            return client.topic(self.topic, refresh=True).partitions[self.partition].replicas[0]
+
     def away(self, way: Way) -> Broker:
         """Kill or stop the coordinator, or elect the preferred leader in its place; returns its successor."""
         before = self.coordinator

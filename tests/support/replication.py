@@ -94,10 +94,14 @@ class Load:
 
 
 class IdempotentLoad(Load):
-    """librdkafka, several requests in flight: every record is there once and in order."""
+    """librdkafka, several requests in flight: every record is there once and in order.
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+    Up to 15 records are written every ``interval_s`` seconds, in turn to all partitions.
+    """
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int, interval_s: float = 0.02) -> None:
         super().__init__(topic, partitions)
+        self._interval_s = interval_s
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
@@ -119,7 +123,8 @@ class IdempotentLoad(Load):
         return True
 
     def _rest(self) -> None:
-        self._producer.poll(0.02)
+        self._producer.poll(0)
+        self._stop.wait(self._interval_s)
 
     def _delivered(self, error: KafkaError | None, message: Any) -> None:
         if error is not None:
