@@ -258,6 +258,10 @@ class ReplicaManager:
     def on_topic_config(self, topic: str, overrides: Mapping[str, str]) -> None:
         """The overrides of a topic changed (the log manager knows already)."""
         self.throttles.on_topic_config(topic, overrides)
+        for number in range(self.metadata_cache.partition_count(topic) or 0):
+            partition = self.get_partition(TopicPartition(topic, number))
+            if partition is not None:
+                partition.recheck_high_watermark()  # a lower min.insync.replicas sets it free
 
     def on_broker_config(self) -> None:
         """Dynamic configs of this broker changed."""

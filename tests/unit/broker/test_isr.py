@@ -280,6 +280,19 @@ def test_min_isr() -> None:
     assert environment.log.high_watermark == 0, "frozen while under min.insync.replicas"
 
 
+def test_a_lower_min_isr_sets_the_high_watermark_free() -> None:
+    environment = Environment(min_isr=2)
+    partition = leader(environment, [1])
+    environment.clock.advance(LAG_MS + 1)
+    append(partition, 3)
+    partition.recheck_high_watermark()
+    assert environment.log.high_watermark == 0
+    environment.log.config = LogConfig(min_insync_replicas=1)
+    partition.recheck_high_watermark()
+    assert environment.log.high_watermark == 3
+    assert environment.checked == [TP]
+
+
 def test_min_isr_is_capped_by_the_assignment() -> None:
     environment = Environment(min_isr=5)
     partition = Partition(TP, environment)  # type: ignore[arg-type]
