@@ -1,6 +1,7 @@
 """Produce and consume throughput of a broker with a real client, against Apache Kafka and a bare socket sink.
 
     python -m benchmarks.data_path [--quick] [--json] [--targets sink,odradek,kafka] [--rounds N] [--data-dir DIR]
+                                  [--only TEXT]
 
 The client is confluent-kafka (librdkafka) in this process; every target is a process of its own on the same machine, so
 rates compare with each other and not with other machines. Targets take turns within each round, after a warm-up of
@@ -168,9 +169,10 @@ def consume(target: Target, topic: str, size: int, count: int) -> float:
 class Bench:
     """Runs the workloads over the targets."""
 
-    def __init__(self, targets: Sequence[Target], scale: Scale, log: Callable[[str], None]) -> None:
+    def __init__(self, targets: Sequence[Target], scale: Scale, log: Callable[[str], None], only: str = "") -> None:
         self.targets = targets
         self.scale = scale
+        self.only = only
         self.log = log
         self.outcomes = {target.name: Outcome() for target in targets}
         self._topics = 0
@@ -198,6 +200,8 @@ class Bench:
     def round(self, target: Target, share: float, *, keep: bool) -> None:
         """All workloads once."""
         for size in (1000, 100):
+            if self.only not in f"produce {size} B, consume {size} B":
+                continue
             # Small records cost the client far more a byte; a fifth of the bytes takes about as long.
             count = int(self.scale.batch_bytes * share * (1 if size == 1000 else 0.2)) // size
             topic = self.topic(target, size)
@@ -207,10 +211,12 @@ class Bench:
             self.measure(target, f"consume {size} B", count * size, keep, work)
             target.delete_topic(topic)
         for connections in (1, 4):
+            name = f"one record a request, {connections} conn."
+            if self.only not in name:
+                continue
             count = int(self.scale.requests * share)
             topic = self.topic(target, 100)
             work = partial(produce_singly, target, topic, 100, count, connections)
-            name = f"one record a request, {connections} conn."
             self.measure(target, name, count, keep, work, by_request=True)
             target.delete_topic(topic)
 
@@ -299,6 +305,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--targets", default=",".join(NAMES), help="comma-separated, of " + ", ".join(NAMES))
     parser.add_argument("--rounds", type=int, help="override the number of rounds")
     parser.add_argument("--data-dir", type=Path, help="where brokers keep their data (default: a temporary folder)")
+    parser.add_argument("--only", default="", help="only workloads whose name contains this text")
     options = parser.parse_args(arguments)
     names = options.targets.split(",")
     unknown = set(names) - set(NAMES)
@@ -315,7 +322,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=options.data_dir, prefix="data-path-")))
         targets = make_targets(names, directory, stack, log)
-        bench = Bench(targets, scale, log)
+        bench = Bench(targets, scale, log, options.only)
         bench.run()
     result = summary(bench.outcomes)
     if options.json:

@@ -116,7 +116,8 @@ def validate_for_leader(
         batch = _plain_batch(records, config.max_message_bytes)
         if batch is not None:
             batch.assign(next_offset, leader_epoch)
-            return ValidatedRecords(memoryview(records), batch, Codec.NONE, NO_TIMESTAMP, rebuilt=False)
+            view = records if isinstance(records, memoryview) else memoryview(records)
+            return ValidatedRecords(view, batch, Codec.NONE, NO_TIMESTAMP, rebuilt=False)
     batches = _shallow_checks(records, origin, config.max_message_bytes)
     first = batches[0]
     source = codec_for(first.codec)
@@ -164,7 +165,7 @@ def _plain_batch(records: bytearray | memoryview, max_bytes: int) -> RecordBatch
         return None
     batch = RecordBatch(records)
     count = batch.record_count
-    view = memoryview(records)
+    view = records if isinstance(records, memoryview) else memoryview(records)
     if (
         batch.batch_length + LOG_OVERHEAD != size
         or batch.base_offset
