@@ -15,13 +15,12 @@ from broker.cli.group_offsets import (
     new_offsets,
     parse_target,
 )
+from broker.cli.group_view import GroupView, view
 from broker.cli.table import print_table
 from log.topic_partition import TopicPartition
 from network.cluster_client import GROUP_COORDINATOR, ClusterClient
-from network.protocol.errors import ErrorCode, ProtocolError
-from network.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
+from network.protocol.errors import ErrorCode
 from network.protocol.messages.delete_groups import DeleteGroupsRequest
-from network.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
 from network.protocol.messages.list_groups import ListGroupsRequest
 from network.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -34,7 +33,7 @@ from network.protocol.messages.offset_delete import (
     OffsetDeleteRequestTopic,
 )
 
-_STATES = ["Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead"]
+_STATES = ["Empty", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "Stable", "Dead"]
 
 
 @click.group("groups")
@@ -69,8 +68,8 @@ def describe_(groups: tuple[str, ...], bootstrap_server: str, members: bool, sho
     with cluster(bootstrap_server) as client:
         wanted = groups or tuple(group.group_id for group in _list(client, ()))
         for group_id in wanted:
-            found = _describe(client, group_id)
-            if found.group_state == "Dead":
+            found = view(client, group_id)
+            if not found.exists:
                 missing.append(group_id)
             elif show_state:
                 _print_state(client, found)
@@ -165,7 +164,7 @@ def reset_offsets(
         raise CommandError("--execute and --dry-run exclude each other", exit_code=2)
     target = parse_target(choice)
     with cluster(bootstrap_server) as client:
-        state = _describe(client, group).group_state
+        state = view(client, group).state
         if state not in ("Empty", "Dead"):
             raise CommandError(f"group {group} is {state}: its members must be gone before its offsets can be set")
         committed = committed_offsets(client, group)
@@ -209,34 +208,9 @@ def _list(client: ClusterClient, states: tuple[str, ...]) -> list[Any]:
     return [groups[name] for name in sorted(groups)]
 
 
-def _describe(client: ClusterClient, group_id: str) -> DescribedGroup:
-    (found,) = client.call_coordinator(group_id, GROUP_COORDINATOR, DescribeGroupsRequest(groups=[group_id])).groups
-    if found.error_code:
-        raise CommandError(f"{group_id}: {describe(found.error_code, None)}")
-    return found  # type: ignore[no-any-return]
-
-
-def _assignments(group: DescribedGroup) -> dict[str, list[TopicPartition]]:
-    """What each member of a consumer group is assigned; empty for what is not in that format."""
-    assigned: dict[str, list[TopicPartition]] = {}
-    for member in group.members:
-        try:
-            content = ConsumerProtocolAssignment.decode_versioned(bytes(member.member_assignment))
-        except ProtocolError:
-            assigned[member.member_id] = []
-            continue
-        assigned[member.member_id] = sorted(
-            TopicPartition(topic.topic, index) for topic in content.assigned_partitions for index in topic.partitions
-        )
-    return assigned
-
-
-def _print_offsets(client: ClusterClient, group: DescribedGroup) -> None:
+def _print_offsets(client: ClusterClient, group: GroupView) -> None:
     committed = committed_offsets(client, group.group_id)
-    owners = {}
-    for member in group.members:
-        for partition in _assignments(group)[member.member_id]:
-            owners[partition] = member
+    owners = {partition: member for member in group.members for partition in member.partitions}
     partitions = sorted(set(committed) | set(owners))
     ends = end_offsets(client, partitions)
     rows = []
@@ -251,13 +225,12 @@ def _print_offsets(client: ClusterClient, group: DescribedGroup) -> None:
     print_table(heads.split(), rows)
 
 
-def _print_members(group: DescribedGroup, verbose: bool) -> None:
-    assigned = _assignments(group)
+def _print_members(group: GroupView, verbose: bool) -> None:
     heads = ["GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS"]
     rows: list[list[object]] = []
     for member in sorted(group.members, key=lambda member: member.member_id):
-        partitions = assigned[member.member_id]
-        instance_id = member.group_instance_id or "-"
+        partitions = member.partitions
+        instance_id = member.instance_id or "-"
         row: list[object] = [group.group_id, member.member_id, instance_id, member.client_host, member.client_id]
         row.append(len(partitions))
         if verbose:
@@ -266,11 +239,11 @@ def _print_members(group: DescribedGroup, verbose: bool) -> None:
     print_table([*heads, "ASSIGNMENT"] if verbose else heads, rows)
 
 
-def _print_state(client: ClusterClient, group: DescribedGroup) -> None:
+def _print_state(client: ClusterClient, group: GroupView) -> None:
     coordinator = client.coordinator(group.group_id)
     where = f"{coordinator.host}:{coordinator.port} ({coordinator.id})"
     heads = ["GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"]
-    print_table(heads, [[group.group_id, where, group.protocol_data or "-", group.group_state, len(group.members)]])
+    print_table(heads, [[group.group_id, where, group.strategy, group.state, len(group.members)]])
 
 
 def _by_topic(partitions: list[TopicPartition]) -> str:

@@ -7,6 +7,7 @@ given through callbacks, which run under the group's lock and must not block.
 from __future__ import annotations
 
 import logging
+import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,6 +15,7 @@ from functools import partial
 from broker.groups.admin import GroupAdmin
 from broker.groups.base import GroupBase
 from broker.groups.config import GroupConfig
+from broker.groups.consumer.classic_members import ClassicMembers
 from broker.groups.consumer.config import ConsumerGroupConfig
 from broker.groups.consumer.coordinator import ConsumerGroups
 from broker.groups.consumer.describe import ConsumerGroupDescription
@@ -23,6 +25,7 @@ from broker.groups.consumer.requests import HeartbeatCallback, HeartbeatRequest,
 from broker.groups.group import Group
 from broker.groups.joining import Joining, JoinRequest
 from broker.groups.member import JoinCallback, JoinResult, SyncCallback, SyncResult
+from broker.groups.migration import Migration
 from broker.groups.offset_service import OffsetService
 from broker.groups.operations import DelayedHeartbeat
 from broker.groups.rebalance import Rebalancer
@@ -91,9 +94,12 @@ class GroupCoordinator:
         self._active = False
         self.offsets = OffsetService(self)
         self.admin = GroupAdmin(self)
+        consumer_config = consumer_config or ConsumerGroupConfig()
+        migration = Migration(store, config, consumer_config, self.rebalancer, topics, clock)
         self.consumer_groups = ConsumerGroups(
-            store, consumer_config or ConsumerGroupConfig(), topics, heartbeats, clock, run_deferred
+            store, consumer_config, topics, heartbeats, clock, migration, run_deferred
         )
+        self._classic_members = ClassicMembers(self.consumer_groups, new_id or (lambda: str(uuid.uuid4())))
 
     # --- life ---
 
@@ -227,10 +233,20 @@ class GroupCoordinator:
     def join_group(self, request: JoinRequest, callback: JoinCallback) -> None:
         """Enter the group; the answer comes when the join phase ends, or at once where nothing changes."""
         error = self.status_error(request.group_id)
-        if error is ErrorCode.NONE:
-            self._joining.join_group(request, callback)
-        else:
+        if error is not ErrorCode.NONE:
             callback(JoinResult(error, request.member_id))
+            return
+        group = self.store.get_consumer(request.group_id)
+        if group is not None:
+            with group.lock:
+                if not group.is_dead and group.members:
+                    try:
+                        self._joining.check_timeout(request)
+                        self._classic_members.join(group, request, callback)
+                    except ApiError as refused:
+                        callback(JoinResult(refused.code, request.member_id))
+                    return
+        self._joining.join_group(request, callback)
 
     # --- SyncGroup ---
 
@@ -250,6 +266,17 @@ class GroupCoordinator:
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             # The client must join again: whether its generation still stands is not known yet.
             error = ErrorCode.REBALANCE_IN_PROGRESS
+        consumer = self.store.get_consumer(group_id) if error is ErrorCode.NONE else None
+        if consumer is not None:
+            with consumer.lock:
+                try:
+                    found = self._classic_members.sync(
+                        consumer, generation_id, member_id, group_instance_id, protocol_type, protocol_name
+                    )
+                except ApiError as refused:
+                    found = SyncResult(refused.code)
+                callback(found)
+            return
         group = self.store.get(group_id) if error is ErrorCode.NONE else None
         if group is None:
             callback(SyncResult(ErrorCode.UNKNOWN_MEMBER_ID if error is ErrorCode.NONE else error))
@@ -322,6 +349,13 @@ class GroupCoordinator:
             return ErrorCode.NONE  # nothing is known against it, and all sessions start afresh after the load
         if error is not ErrorCode.NONE:
             return error
+        consumer = self.store.get_consumer(group_id)
+        if consumer is not None:
+            with consumer.lock:
+                try:
+                    return self._classic_members.heartbeat(consumer, member_id, group_instance_id, generation_id)
+                except ApiError as refused:
+                    return refused.code
         group = self.store.get(group_id)
         if group is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
@@ -347,6 +381,12 @@ class GroupCoordinator:
         error = self.status_error(group_id)
         if error is not ErrorCode.NONE:
             return LeaveResult(error)
+        consumer = self.store.get_consumer(group_id)
+        if consumer is not None:
+            with consumer.lock:
+                who = [(member.member_id, member.group_instance_id) for member in members]
+                errors = self._classic_members.leave(consumer, who)
+            return LeaveResult(ErrorCode.NONE, list(zip(members, errors, strict=True)))
         group = self.store.get(group_id)
         if group is None:
             return LeaveResult(ErrorCode.NONE, [(member, ErrorCode.UNKNOWN_MEMBER_ID) for member in members])

@@ -16,7 +16,7 @@ from broker.groups.member import JoinCallback, JoinResult, Member, Protocols
 from broker.groups.rebalance import Rebalancer
 from broker.groups.states import GroupState
 from broker.groups.store import GroupStore
-from network.protocol.errors import ErrorCode
+from network.protocol.errors import ApiError, ErrorCode
 
 logger = logging.getLogger(__name__)
 
@@ -58,10 +58,17 @@ class Joining:
         self._rebalancer = rebalancer
         self._new_id = new_id
 
+    def check_timeout(self, request: JoinRequest) -> None:
+        """Raises ApiError(INVALID_SESSION_TIMEOUT)."""
+        if not self._config.min_session_timeout_ms <= request.session_timeout_ms <= self._config.max_session_timeout_ms:
+            raise ApiError(ErrorCode.INVALID_SESSION_TIMEOUT)
+
     def join_group(self, request: JoinRequest, callback: JoinCallback) -> None:
         """The request of somebody whose group this broker coordinates."""
-        if not self._config.min_session_timeout_ms <= request.session_timeout_ms <= self._config.max_session_timeout_ms:
-            callback(JoinResult(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id))
+        try:
+            self.check_timeout(request)
+        except ApiError as refused:
+            callback(JoinResult(refused.code, request.member_id))
             return
         group = self._store.get(request.group_id)
         if group is None:

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from broker.groups.base import GroupBase
 from broker.groups.group import Group
 from broker.groups.member import Member
 from broker.groups.offsets import OffsetAndMetadata
@@ -170,10 +171,13 @@ def decode_offset_value(value: bytes) -> OffsetAndMetadata:
     )
 
 
-def decode_group_value(group_id: str, value: bytes, clock: Clock) -> Group:
-    """The group of a record: Stable with members, Empty without. Raises ProtocolError."""
+def decode_group_value(group_id: str, value: bytes, clock: Clock, successor_of: GroupBase | None = None) -> Group:
+    """The group of a record: Stable with members, Empty without. Raises ProtocolError.
+
+    `successor_of` hands its lock and its offsets on.
+    """
     decoded = GroupMetadataValue.decode_versioned(value)
-    group = Group(group_id, clock, GroupState.STABLE if decoded.members else GroupState.EMPTY)
+    group = Group(group_id, clock, GroupState.STABLE if decoded.members else GroupState.EMPTY, successor_of)
     group.generation_id = decoded.generation
     group.protocol_type = decoded.protocol_type or None
     group.protocol_name = decoded.protocol

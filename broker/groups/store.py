@@ -188,16 +188,22 @@ class GroupStore:
             successor.classic_record_stands = bool(group.record_keys())
             return successor if self._replace(group, successor) else None
 
-    def _replace(self, group: GroupBase, successor: GroupBase) -> bool:
-        """Put a group of the other protocol in the place of one without members; called under the group's lock.
-
-        A consumer group's records get their tombstones now, a classic group's with the first records of its successor.
-        """
+    def replace(self, group: GroupBase, successor: GroupBase) -> bool:
+        """Put a group in the place of another, unless that is not there any more; called under the group's lock."""
         with self._lock:
             groups = self._owned.get(self.partition_of(group.group_id))
             if groups is None or groups.get(group.group_id) is not group:
                 return False
             groups[group.group_id] = successor
+            return True
+
+    def _replace(self, group: GroupBase, successor: GroupBase) -> bool:
+        """Put a group of the other protocol in the place of one without members; called under the group's lock.
+
+        A consumer group's records get their tombstones now, a classic group's with the first records of its successor.
+        """
+        if not self.replace(group, successor):
+            return False
         keys = group.record_keys() if isinstance(group, ConsumerGroup) else []
         group.is_replaced = True
         group.die()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from broker.groups.consumer import assigning, membership
+from broker.groups.consumer.assignors.spec import Partitions
 from broker.groups.consumer.changes import SetCurrent, SetMember
 from broker.groups.consumer.config import ConsumerGroupConfig
 from broker.groups.consumer.describe import ConsumerGroupDescription, describe
@@ -20,11 +21,13 @@ from broker.groups.consumer.model import (
     STATIC_LEAVE_EPOCH,
     CurrentAssignment,
     MemberState,
+    Subscription,
 )
 from broker.groups.consumer.reconciliation import reconcile
 from broker.groups.consumer.requests import HeartbeatCallback, HeartbeatRequest, HeartbeatResult
 from broker.groups.consumer.timers import MemberTimers
 from broker.groups.consumer.update import Done, Update
+from broker.groups.migration import Migration
 from broker.groups.store import GroupStore
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.uuids import new_uuid, to_text
@@ -32,6 +35,9 @@ from timer.clock import Clock
 from timer.purgatory import Purgatory
 
 logger = logging.getLogger(__name__)
+
+
+_DID_NOT_REVOKE = "did not give its partitions up in time"
 
 
 class ConsumerGroups:
@@ -44,6 +50,7 @@ class ConsumerGroups:
         topics: TopicsView,
         purgatory: Purgatory[Any],
         clock: Clock,
+        migration: Migration,
         run_deferred: Callable[[], None] = lambda: None,
         new_id: Callable[[], str] = lambda: to_text(new_uuid()),
     ) -> None:
@@ -52,6 +59,7 @@ class ConsumerGroups:
         self.topics = topics
         self.timers = MemberTimers(purgatory, run_deferred)
         self._clock = clock
+        self._migration = migration
         self._new_id = new_id
 
     # --- life ---
@@ -75,36 +83,43 @@ class ConsumerGroups:
 
         `callback` runs when what changed is stored, under the group's lock, and must not block.
         """
-        group = self._group_for(request)
+        if request.epoch == 0:
+            group = self._store.get_or_add_consumer(request.group_id)
+        else:
+            group = self._store.get_consumer(request.group_id)
+        if group is None:
+            self._upgrade(request, callback)
+            return
         with group.lock:
             if group.is_dead:
                 raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             if request.epoch < 0:
                 self._leave(group, request, callback)
             else:
-                self._heartbeat(group, request, callback)
+                self._heartbeat(Update(group), request, callback)
 
-    def _group_for(self, request: HeartbeatRequest) -> ConsumerGroup:
-        if request.epoch == 0:
-            group = self._store.get_or_add_consumer(request.group_id)
-        else:
-            group = self._store.get_consumer(request.group_id)
-        if group is None:
-            raise _not_found(request.group_id)
-        return group
+    def _upgrade(self, request: HeartbeatRequest, callback: HeartbeatCallback) -> None:
+        """The first member of the consumer protocol comes to a classic group with members."""
+        classic = self._store.get(request.group_id) if request.epoch == 0 else None
+        if classic is not None:
+            with classic.lock:
+                update = self._migration.upgrade(classic)
+                if update is not None:
+                    self._heartbeat(update, request, callback)
+                    self._watch_all(update.group)
+                    return
+        raise _not_found(request.group_id)
 
-    def _heartbeat(self, group: ConsumerGroup, request: HeartbeatRequest, callback: HeartbeatCallback) -> None:
+    def _heartbeat(self, update: Update, request: HeartbeatRequest, callback: HeartbeatCallback) -> None:
+        group = update.group
         member_id = request.member_id or self._new_id()
-        if member_id not in group.members and len(group.members) >= self.config.max_size:
-            raise ApiError(
-                ErrorCode.GROUP_MAX_SIZE_REACHED, f"group {group.group_id} has {self.config.max_size} members already"
-            )
-        update = Update(group)
         try:
+            if member_id not in group.members and len(group.members) >= self.config.max_size:
+                raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED, f"the group has {self.config.max_size} members")
             before = self._identify(group, update, request, member_id)
-            self._subscribe(group, update, request, member_id)
+            self.subscribe(update, member_id, request.updated(group.members.get(member_id)))
             assigning.assign(update, self.config.assignors)
-            after = self.reconcile(group, update, member_id, request)
+            after = self.reconcile(update, member_id, request.owned)
         except Exception:
             update.undo()
             raise
@@ -135,12 +150,13 @@ class ConsumerGroups:
             membership.check_epoch(group.current(member_id), request.epoch, request.owned)
         return group.current(member_id)
 
-    def _subscribe(self, group: ConsumerGroup, update: Update, request: HeartbeatRequest, member_id: str) -> None:
+    def subscribe(self, update: Update, member_id: str, after: Subscription) -> None:
+        """Take a member in, or its new subscription, and begin a new epoch where that or the topics call for one."""
+        group = update.group
         before = group.members.get(member_id)
-        after = request.updated(before)
         if before is None:
             logger.info("group %s: member %s joins", group.group_id, member_id)
-            is_changed = group.epoch == 0 or bool(after.topics or after.regex)
+            is_changed = bool(after.topics or after.regex)
         else:
             is_changed = (before.topics, before.regex) != (after.topics, after.regex)
         if before != after:
@@ -149,12 +165,11 @@ class ConsumerGroups:
             update, self.topics(), self._clock.wall_ms(), is_subscription_changed=is_changed or group.epoch == 0
         )
 
-    def reconcile(
-        self, group: ConsumerGroup, update: Update, member_id: str, request: HeartbeatRequest
-    ) -> CurrentAssignment:
+    def reconcile(self, update: Update, member_id: str, owned: Partitions | None) -> CurrentAssignment:
         """Bring a member one step nearer to its target; returns what it has then."""
+        group = update.group
         before = group.current(member_id)
-        after = reconcile(before, group.target_epoch, group.target(member_id), request.owned, group.is_free)
+        after = reconcile(before, group.target_epoch, group.target(member_id), owned, group.is_free)
         if after is before:
             return before
         update.make(SetCurrent(member_id, after))
@@ -167,10 +182,9 @@ class ConsumerGroups:
             len(after.assigned),
             len(after.revoking),
         )
-        if after.state is MemberState.UNREVOKED_PARTITIONS:
-            self._start_revocation(group, member_id)
-        else:
-            self.timers.end_revocation(group, member_id)
+        self.timers.end_deadline(group, member_id)
+        if after.state is MemberState.UNREVOKED_PARTITIONS and group.members[member_id].classic is None:
+            self.start_deadline(group, member_id, _DID_NOT_REVOKE)
         return after
 
     def describe(self, group_id: str) -> ConsumerGroupDescription:
@@ -203,7 +217,7 @@ class ConsumerGroups:
         update.make(
             SetCurrent(member_id, CurrentAssignment(STATIC_LEAVE_EPOCH, current.epoch, current.state, current.assigned))
         )
-        self.timers.end_revocation(group, member_id)
+        self.timers.end_deadline(group, member_id)
         logger.info("group %s: static member %s leaves for a while", group.group_id, member_id)
         self.write(update, done)
 
@@ -216,38 +230,42 @@ class ConsumerGroups:
             self.timers.end(group, member_id)
         assigning.refresh_epoch(update, self.topics(), self._clock.wall_ms(), is_subscription_changed=True)
         self.write(update, done)
+        self._migration.downgrade(group, self.timers.end)
 
     # --- timers ---
 
     def restart_session(self, group: ConsumerGroup, member_id: str) -> None:
-        self.timers.start_session(group, member_id, self.config.session_timeout_ms, self._on_session_over)
+        """The member is alive now. One that speaks the classic protocol has a session timeout of its own."""
+        classic = group.members[member_id].classic
+        timeout_ms = self.config.session_timeout_ms if classic is None else classic.session_timeout_ms
+        self.timers.start_session(group, member_id, timeout_ms, self._on_session_over)
 
     def _on_session_over(self, group: ConsumerGroup, member_id: str) -> None:
         if member_id in group.members:
             self._fence(group, member_id, "missed its heartbeats")
 
-    def _start_revocation(self, group: ConsumerGroup, member_id: str) -> None:
-        epoch = group.current(member_id).epoch
+    def start_deadline(self, group: ConsumerGroup, member_id: str, failure: str) -> None:
+        """The member is removed unless the deadline ends before its rebalance timeout; `failure` is for the log."""
 
         def over(group: ConsumerGroup, member_id: str) -> None:
-            current = group.current(member_id)
-            if current.state is MemberState.UNREVOKED_PARTITIONS and current.epoch == epoch:
-                self._fence(group, member_id, "did not give its partitions up in time")
+            if member_id in group.members:
+                self._fence(group, member_id, failure)
 
-        self.timers.end_revocation(group, member_id)
-        self.timers.start_revocation(group, member_id, group.members[member_id].rebalance_timeout_ms, over)
+        self.timers.start_deadline(group, member_id, group.members[member_id].rebalance_timeout_ms, over)
 
     def _fence(self, group: ConsumerGroup, member_id: str, reason: str) -> None:
         self.remove(group, [member_id], reason, lambda _: None)
 
     def _watch_all(self, group: ConsumerGroup) -> None:
         """Start the timers that members should have and have not."""
+        if group.is_dead:
+            return
         for member_id in group.members:
             if member_id not in group.sessions:
                 self.restart_session(group, member_id)
             is_revoking = group.current(member_id).state is MemberState.UNREVOKED_PARTITIONS
-            if is_revoking and member_id not in group.revocations:
-                self._start_revocation(group, member_id)
+            if is_revoking and group.members[member_id].classic is None and member_id not in group.deadlines:
+                self.start_deadline(group, member_id, _DID_NOT_REVOKE)
 
     # --- writing ---
 
@@ -256,7 +274,7 @@ class ConsumerGroups:
         group = update.group
 
         def written(error: ErrorCode) -> None:
-            if error is not ErrorCode.NONE and not group.is_dead:
+            if error is not ErrorCode.NONE:
                 # Members that were to go may be back: they have to be watched again.
                 self._watch_all(group)
             done(error)

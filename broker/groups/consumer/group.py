@@ -46,7 +46,7 @@ class ConsumerGroup(GroupBase):
         self.seen_layout: int | None = None
         self.classic_record_stands = False
         self.sessions: dict[str, MemberTimer] = {}
-        self.revocations: dict[str, MemberTimer] = {}
+        self.deadlines: dict[str, MemberTimer] = {}
         self.pending: PendingWrite | None = None
         self._current: dict[str, CurrentAssignment] = {}
         self._subscribers: Counter[str] = Counter()

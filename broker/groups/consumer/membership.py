@@ -65,18 +65,19 @@ def enter(
         raise ApiError(
             ErrorCode.UNRELEASED_INSTANCE_ID, f"instance {instance_id} of group {group.group_id} has not left"
         )
-    replace_static(group, update, known, member_id)
+    replace_static(update, known, member_id, 0)
     return known
 
 
-def replace_static(group: ConsumerGroup, update: Update, old_id: str, new_id: str) -> None:
+def replace_static(update: Update, old_id: str, new_id: str, epoch: int) -> None:
     """Give the place of a static member to a new member id: subscription, target and partitions stay."""
+    group = update.group
     subscription, target, current = group.members[old_id], group.target(old_id), group.current(old_id)
     if old_id != new_id:
         forget(update, old_id)
     update.make(SetMember(new_id, subscription))
     update.make(SetTarget(new_id, target))
-    update.make(SetCurrent(new_id, CurrentAssignment(0, 0, current.state, current.assigned, current.revoking)))
+    update.make(SetCurrent(new_id, CurrentAssignment(epoch, epoch, current.state, current.assigned, current.revoking)))
 
 
 def forget(update: Update, member_id: str) -> None:

@@ -1,4 +1,5 @@
-"""Timers of members: sessions, and the time that a member has to give partitions up.
+"""Timers of members: sessions, and deadlines for what a member was told to do: to give partitions up, or, if it speaks
+the classic protocol, to join again or to sync.
 
 Both are operations of the purgatory that the sessions of classic groups use, one a member, under the group's lock.
 """
@@ -65,18 +66,18 @@ class MemberTimers:
         """The member is alive now: (re)start its session."""
         self._start(group, member_id, group.sessions, timeout_ms, expired)
 
-    def start_revocation(self, group: ConsumerGroup, member_id: str, timeout_ms: int, expired: Expired) -> None:
-        """The member was told to give partitions up."""
-        self._start(group, member_id, group.revocations, timeout_ms, expired)
+    def start_deadline(self, group: ConsumerGroup, member_id: str, timeout_ms: int, expired: Expired) -> None:
+        """The member was told to do something."""
+        self._start(group, member_id, group.deadlines, timeout_ms, expired)
 
-    def end_revocation(self, group: ConsumerGroup, member_id: str) -> None:
-        """The member gave them up."""
-        self._end(group, member_id, group.revocations)
+    def end_deadline(self, group: ConsumerGroup, member_id: str) -> None:
+        """The member did it."""
+        self._end(group, member_id, group.deadlines)
 
     def end(self, group: ConsumerGroup, member_id: str) -> None:
         """The member is gone."""
         self._end(group, member_id, group.sessions)
-        self._end(group, member_id, group.revocations)
+        self._end(group, member_id, group.deadlines)
 
     def _start(
         self, group: ConsumerGroup, member_id: str, timers: dict[str, MemberTimer], timeout_ms: int, expired: Expired

@@ -26,10 +26,14 @@ class PendingWrite:
 
 
 class Update:
-    """Collects changes of one group, under its lock. Changes take effect as they are made."""
+    """Collects changes of one group, under its lock. Changes take effect as they are made.
 
-    def __init__(self, group: ConsumerGroup) -> None:
+    `on_undone` runs after they were taken back.
+    """
+
+    def __init__(self, group: ConsumerGroup, on_undone: Callable[[], None] = lambda: None) -> None:
         self.group = group
+        self._on_undone = on_undone
         self._changes: list[Change] = []
         self._inverse: list[Change] = []
 
@@ -46,6 +50,7 @@ class Update:
             self._inverse.pop().apply(self.group)
         self._changes.clear()
         self.group.seen_layout = None
+        self._on_undone()
 
     def write(self, store: GroupStore, done: Done) -> None:
         """Write what was changed; `done` hears NONE or what the client is told, when that is decided.

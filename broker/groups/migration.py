@@ -1,0 +1,191 @@
+"""Groups with members that change their protocol (KIP-848): up when the first consumer-protocol member comes, down when
+the last one goes. `group.consumer.migration.policy` says which way is allowed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from broker.groups import records
+from broker.groups.config import GroupConfig
+from broker.groups.consumer.assignors.spec import Partitions
+from broker.groups.consumer.changes import SetCurrent, SetEpoch, SetMember, SetTarget, SetTargetEpoch
+from broker.groups.consumer.config import ConsumerGroupConfig
+from broker.groups.consumer.embedded import (
+    CustomAssignorError,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+)
+from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.consumer.metadata import TopicsView
+from broker.groups.consumer.model import ClassicProtocols, CurrentAssignment, MemberState, Subscription
+from broker.groups.consumer.update import Update
+from broker.groups.group import CONSUMER_PROTOCOL_TYPE, Group
+from broker.groups.member import JoinResult, Member, SyncResult
+from broker.groups.rebalance import Rebalancer
+from broker.groups.states import GroupState
+from broker.groups.store import GroupStore
+from network.protocol.errors import ErrorCode, ProtocolError
+from timer.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+
+class Migration:
+    """All methods are called under the group's lock."""
+
+    def __init__(
+        self,
+        store: GroupStore,
+        config: GroupConfig,
+        consumer_config: ConsumerGroupConfig,
+        rebalancer: Rebalancer,
+        topics: TopicsView,
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._config = config
+        self._consumer_config = consumer_config
+        self._rebalancer = rebalancer
+        self._topics = topics
+        self._clock = clock
+
+    # --- up ---
+
+    def upgrade(self, classic: Group) -> Update | None:
+        """Make a consumer group of a classic one with members; None if that may not or can not be.
+
+        Members keep what they have, and go on with the classic protocol. Whoever waits for an answer is told to join
+        again. The caller writes the update; if the log refuses it, the group is again as a load would find it.
+        """
+        if not self._consumer_config.migration_policy.allows_upgrade or classic.is_dead:
+            return None
+        if classic.protocol_type != CONSUMER_PROTOCOL_TYPE or classic.size > self._consumer_config.max_size:
+            return None
+        try:
+            members = {member.member_id: self._converted(classic, member) for member in classic}
+        except (ProtocolError, KeyError, IndexError):
+            logger.warning("group %s keeps its protocol: a member's subscription cannot be read", classic.group_id)
+            return None
+        except CustomAssignorError:
+            logger.warning("group %s keeps its protocol: its assignor adds data of its own", classic.group_id)
+            return None
+        assignment = {member.member_id: member.assignment for member in classic}
+        restored = records.decode_group_value(
+            classic.group_id, records.group_value(classic, assignment), self._clock, classic
+        )
+        self._dismiss(classic)
+        group = ConsumerGroup(classic.group_id, successor_of=classic)
+        group.classic_record_stands = bool(classic.record_keys())
+        self._store.replace(classic, group)
+        update = Update(group, on_undone=lambda: self._take_back(group, restored))
+        generation = classic.generation_id
+        for member_id, (subscription, assigned) in members.items():
+            update.make(SetMember(member_id, subscription))
+            update.make(SetTarget(member_id, assigned))
+            update.make(SetCurrent(member_id, CurrentAssignment(generation, generation, MemberState.STABLE, assigned)))
+        update.make(SetEpoch(generation))
+        update.make(SetTargetEpoch(generation))
+        logger.info("group %s: %d members go over to the consumer protocol", group.group_id, len(members))
+        return update
+
+    def _converted(self, classic: Group, member: Member) -> tuple[Subscription, Partitions]:
+        cluster = self._topics()
+        protocol = classic.protocol_name
+        metadata = member.protocols[0][1] if protocol is None else member.metadata(protocol)
+        embedded = decode_subscription(metadata, cluster)
+        subscription = Subscription(
+            instance_id=member.group_instance_id,
+            rack_id=embedded.rack_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            topics=embedded.topics,
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
+            classic=ClassicProtocols(member.session_timeout_ms, member.protocols),
+        )
+        return subscription, decode_assignment(member.assignment, cluster)
+
+    def _dismiss(self, classic: Group) -> None:
+        """End what the classic group waits for."""
+        classic.is_replaced = True
+        classic.die()
+        for member in classic:
+            classic.answer_join(member, JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+            classic.answer_sync(member, SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
+            self._rebalancer.end_session(classic, member)
+        for member_id in list(classic.pending_members):
+            self._rebalancer.remove_pending(classic, member_id)
+
+    def _take_back(self, group: ConsumerGroup, classic: Group) -> None:
+        group.is_replaced = True
+        group.die()
+        self._store.replace(group, classic)
+        self._start(classic, "the group could not change its protocol")
+
+    # --- down ---
+
+    def downgrade(self, group: ConsumerGroup, end_timers: Callable[[ConsumerGroup, str], None]) -> None:
+        """Make a classic group of one whose members all speak the classic protocol, if that may be.
+
+        The records of both are one batch; if the log refuses it, the group stays what it is, which serves such members
+        too. The members rebalance at once.
+        """
+        members = group.members
+        if not self._consumer_config.migration_policy.allows_downgrade or group.is_dead or not members:
+            return
+        if any(member.classic is None for member in members.values()) or len(members) > self._config.max_size:
+            return
+        classic = self._classic(group)
+        assignment = {member.member_id: member.assignment for member in classic}
+        entries: list[tuple[bytes, bytes | None]] = [(key, None) for key in group.record_keys()]
+        value = records.group_value(classic, assignment, self._config.versions.group)
+        entries.append((records.group_key(group.group_id), value))
+        is_appending, is_refused = True, False
+
+        def written(error: ErrorCode) -> None:
+            nonlocal is_refused
+            is_refused = is_appending and error is not ErrorCode.NONE
+
+        self._store.write_records(group.group_id, entries, written)
+        is_appending = False
+        if is_refused:
+            return
+        group.is_replaced = True
+        group.die()
+        for member_id in members:
+            end_timers(group, member_id)
+        self._store.replace(group, classic)
+        logger.info("group %s: %d members go back to the classic protocol", group.group_id, len(members))
+        self._start(classic, "the last member of the consumer protocol has left")
+
+    def _classic(self, group: ConsumerGroup) -> Group:
+        cluster = self._topics()
+        classic = Group(group.group_id, self._clock, GroupState.STABLE, successor_of=group)
+        # Members that have their targets are at this epoch, so their heartbeats are not of a wrong generation.
+        classic.generation_id = group.target_epoch
+        for member_id, member in group.members.items():
+            assert member.classic is not None
+            protocols = member.classic.protocols
+            classic.add(
+                Member(
+                    member_id,
+                    member.instance_id,
+                    member.client_id,
+                    member.client_host,
+                    member.rebalance_timeout_ms,
+                    member.classic.session_timeout_ms,
+                    CONSUMER_PROTOCOL_TYPE,
+                    protocols,
+                    encode_assignment(group.target(member_id), cluster, protocols[0][1]),
+                )
+            )
+        classic.protocol_name = classic.select_protocol()
+        classic.subscribed_topics = classic.compute_subscribed_topics()
+        return classic
+
+    def _start(self, classic: Group, reason: str) -> None:
+        for member in classic:
+            self._rebalancer.restart_session(classic, member)
+        self._rebalancer.maybe_prepare(classic, reason)

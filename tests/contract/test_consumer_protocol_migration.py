@@ -1,0 +1,294 @@
+"""Groups with members that change their protocol, and members of both protocols in one group (KIP-848).
+
+As Apache Kafka 4.1.0 in KRaft mode does it; about half a minute for each of the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from network.client import Connection
+from network.protocol.errors import ErrorCode as E
+from network.protocol.messages import consumer_protocol_assignment as assignment
+from network.protocol.messages import consumer_protocol_subscription as subscription
+from network.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from network.protocol.messages.describe_groups import DescribeGroupsRequest
+from network.protocol.messages.heartbeat import HeartbeatRequest
+from network.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from network.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from network.protocol.messages.list_groups import ListGroupsRequest
+from network.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from tests.support.cluster import CLOCK, HOST, Cluster
+from tests.support.consumer_member import RawMember, describe, new_group, wait_until
+from tests.support.consumer_protocol import KINDS, running_consumer_cluster
+
+TOPIC = "one"
+Numbers = set[int]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def cluster(
+    request: pytest.FixtureRequest, zookeeper: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
+    name = f"consumer-migration-{request.param}"
+    settings = {"group.consumer.migration.policy": "bidirectional"}
+    directory = tmp_path_factory.mktemp(name)
+    with running_consumer_cluster(request.param, directory, f"{zookeeper}/{name}", settings) as cluster:
+        with cluster.client() as client:
+            client.coordinator("any")
+            topics = [CreatableTopic(name=TOPIC, num_partitions=4, replication_factor=1)]
+            client.call_controller(CreateTopicsRequest(topics=topics, timeout_ms=15_000))
+            wait_until(
+                lambda: all(
+                    not client.call_coordinator(f"warm-{n}", 0, DescribeGroupsRequest(groups=[f"warm-{n}"]))
+                    .groups[0]
+                    .error_code
+                    for n in range(20)
+                ),
+                "a loaded coordinator",
+            )
+        yield cluster
+
+
+@pytest.fixture
+def connection(cluster: Cluster) -> Iterator[Connection]:
+    made = Connection(HOST, cluster.brokers[0].port, "contract", CLOCK)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def group() -> str:
+    return new_group()
+
+
+@pytest.fixture
+def newcomer(connection: Connection, group: str) -> RawMember:
+    return RawMember(connection, group, [TOPIC])
+
+
+class ClassicMember:
+    """A member of the classic protocol; `owned` are numbers of partitions."""
+
+    def __init__(self, connection: Connection, group: str, **options: Any) -> None:
+        self.connection = connection
+        self.group = group
+        self.options = options
+        self.member_id = ""
+        self.generation_id = -1
+        self.owned: Numbers = set()
+
+    def join(self, **options: Any) -> JoinGroupResponse:
+        """One JoinGroup, or two if an id is given first."""
+        content = subscription.ConsumerProtocolSubscription(
+            topics=[TOPIC],
+            owned_partitions=[subscription.TopicPartition(topic=TOPIC, partitions=sorted(self.owned))],
+            generation_id=self.generation_id,
+        )
+        request = JoinGroupRequest(
+            **{
+                "group_id": self.group,
+                "session_timeout_ms": 6_000,
+                "rebalance_timeout_ms": 6_000,
+                "member_id": self.member_id,
+                "protocol_type": "consumer",
+                "protocols": [JoinGroupRequestProtocol(name="range", metadata=content.encode_versioned(3))],
+                **self.options,
+                **options,
+            }
+        )
+        response = self.connection.call(request, 9, 20_000)
+        if response.error_code == E.MEMBER_ID_REQUIRED:
+            self.member_id = response.member_id
+            return self.join(**options)
+        if not response.error_code:
+            self.member_id, self.generation_id = response.member_id, response.generation_id
+        return response
+
+    def sync(self, given: Numbers | None = None, data: bytes | None = None, **options: Any) -> SyncGroupResponse:
+        """SyncGroup; `given` is what a leader gives itself, `data` what its assignor adds."""
+        assignments = []
+        if given is not None:
+            content = assignment.ConsumerProtocolAssignment(
+                assigned_partitions=[assignment.TopicPartition(topic=TOPIC, partitions=sorted(given))],
+                user_data=data,
+            )
+            assignments = [SyncGroupRequestAssignment(member_id=self.member_id, assignment=content.encode_versioned(3))]
+        request = SyncGroupRequest(
+            **{
+                "group_id": self.group,
+                "generation_id": self.generation_id,
+                "member_id": self.member_id,
+                "group_instance_id": self.options.get("group_instance_id"),
+                "protocol_type": "consumer",
+                "protocol_name": "range",
+                "assignments": assignments,
+                **options,
+            }
+        )
+        response = self.connection.call(request, 5, 20_000)
+        if not response.error_code:
+            found = assignment.ConsumerProtocolAssignment.decode_versioned(bytes(response.assignment))
+            self.owned = {number for topic in found.assigned_partitions for number in topic.partitions}
+        return response
+
+    def beat(self, **options: Any) -> E:
+        request = HeartbeatRequest(
+            **{
+                "group_id": self.group,
+                "generation_id": self.generation_id,
+                "member_id": self.member_id,
+                "group_instance_id": self.options.get("group_instance_id"),
+                **options,
+            }
+        )
+        return E.of(self.connection.call(request, 4, 20_000).error_code)
+
+    def step(self) -> None:
+        """What a client does: beat, and join and sync again when told to."""
+        if self.beat() is E.REBALANCE_IN_PROGRESS:
+            assert self.join().error_code == 0
+            assert self.sync().error_code in (0, E.REBALANCE_IN_PROGRESS)
+
+    def leave(self) -> E:
+        request = LeaveGroupRequest(group_id=self.group, members=[MemberIdentity(member_id=self.member_id)])
+        response = self.connection.call(request, 5, 20_000)
+        return E.of(response.error_code or response.members[0].error_code)
+
+    def make_stable(self) -> None:
+        """Alone in a classic group, with all partitions."""
+        assert self.join().error_code == 0
+        assert self.sync({0, 1, 2, 3}).error_code == 0
+
+
+def numbers(member: RawMember) -> Numbers:
+    return {number for _, number in member.owned}
+
+
+def share_out(classic: ClassicMember, consumer: RawMember) -> None:
+    """Both go on until each has half of the partitions."""
+
+    def done() -> bool:
+        classic.step()
+        consumer.beat()
+        return (
+            len(classic.owned) == len(consumer.owned) == 2
+            and not classic.owned & numbers(consumer)
+            and classic.generation_id == consumer.epoch
+        )
+
+    wait_until(done, "half of the partitions each")
+
+
+def type_of(connection: Connection, group: str) -> list[str]:
+    return [g.group_type for g in connection.call(ListGroupsRequest(), 5, 20_000).groups if g.group_id == group]
+
+
+def test_a_consumer_member_upgrades_the_group(connection: Connection, group: str, newcomer: RawMember) -> None:
+    classic = ClassicMember(connection, group)
+    classic.make_stable()
+    assert classic.generation_id == 1
+    joined = newcomer.join()
+    assert joined.member_epoch == 2
+    assert newcomer.owned == set(), "the classic member has them all"
+    assert type_of(connection, group) == ["consumer"]
+    shown = {member.member_id: member for member in describe(connection, group).members}
+    assert (shown[classic.member_id].member_type, shown[newcomer.member_id].member_type) == (0, 1)
+    (kept,) = shown[classic.member_id].assignment.topic_partitions
+    assert sorted(kept.partitions) == [0, 1, 2, 3]
+    assert classic.beat() == E.REBALANCE_IN_PROGRESS
+    rejoined = classic.join()
+    assert (rejoined.leader, rejoined.members, rejoined.protocol_name) == ("", [], "range")
+    assert classic.sync().error_code == 0
+    assert len(classic.owned) == 2, "it is told what to keep"
+    share_out(classic, newcomer)
+    assert describe(connection, group).group_state == "Stable"
+
+
+def test_an_assignor_that_adds_data_of_its_own_keeps_the_group_classic(
+    connection: Connection, group: str, newcomer: RawMember
+) -> None:
+    classic = ClassicMember(connection, group)
+    classic.join()
+    classic.sync({0, 1}, b"mine")
+    refused = newcomer.full(0)
+    assert refused.error_code == E.GROUP_ID_NOT_FOUND
+    assert type_of(connection, group) == ["classic"]
+    assert classic.beat() == E.NONE
+
+
+def test_the_last_consumer_member_takes_the_group_down(connection: Connection, group: str, newcomer: RawMember) -> None:
+    classic = ClassicMember(connection, group)
+    classic.make_stable()
+    newcomer.join()
+    share_out(classic, newcomer)
+    newcomer.leave()
+    assert type_of(connection, group) == ["classic"]
+    before = classic.generation_id
+    assert classic.beat() == E.REBALANCE_IN_PROGRESS
+    joined = classic.join()
+    assert (joined.error_code, joined.leader) == (0, classic.member_id)
+    assert joined.generation_id > before
+    assert classic.sync({0, 1, 2, 3}).error_code == 0
+    assert classic.beat() == E.NONE
+
+
+def test_a_classic_member_joins_a_consumer_group(connection: Connection, group: str, newcomer: RawMember) -> None:
+    newcomer.join()
+    wait_until(lambda: newcomer.beat() and len(newcomer.owned) == 4, "all partitions")
+    classic = ClassicMember(connection, group)
+    joined = classic.join()
+    assert (joined.error_code, joined.generation_id, joined.leader) == (0, newcomer.epoch + 1, "")
+    assert classic.sync().error_code == 0
+    assert classic.owned == set(), "nothing is free yet"
+    share_out(classic, newcomer)
+    assert classic.leave() == E.NONE
+    wait_until(lambda: newcomer.beat() and len(newcomer.owned) == 4, "all partitions again")
+    assert type_of(connection, group) == ["consumer"]
+
+
+def test_what_classic_members_are_refused(connection: Connection, group: str, newcomer: RawMember) -> None:
+    newcomer.join()
+    classic = ClassicMember(connection, group)
+    assert classic.join(protocol_type="connect").error_code == E.INCONSISTENT_GROUP_PROTOCOL
+    assert classic.join(protocols=[]).error_code == E.INCONSISTENT_GROUP_PROTOCOL
+    assert classic.join().error_code == 0
+    assert classic.beat(generation_id=99) == E.ILLEGAL_GENERATION
+    assert classic.beat(member_id="stranger") == E.UNKNOWN_MEMBER_ID
+    assert classic.beat(member_id=newcomer.member_id, generation_id=newcomer.epoch) == E.UNKNOWN_MEMBER_ID
+    assert classic.sync(generation_id=99).error_code == E.ILLEGAL_GENERATION
+    assert classic.sync(protocol_name="roundrobin").error_code == E.INCONSISTENT_GROUP_PROTOCOL
+    assert classic.sync(member_id="stranger").error_code == E.UNKNOWN_MEMBER_ID
+    other = ClassicMember(connection, group)
+    metadata = subscription.ConsumerProtocolSubscription(topics=[TOPIC]).encode_versioned(3)
+    unlike = [JoinGroupRequestProtocol(name="sticky", metadata=metadata)]
+    assert other.join(protocols=unlike).error_code == E.INCONSISTENT_GROUP_PROTOCOL
+    stranger = ClassicMember(connection, group)
+    stranger.member_id = "stranger"
+    assert stranger.leave() == E.UNKNOWN_MEMBER_ID
+
+
+def test_static_members_of_the_classic_protocol(connection: Connection, group: str, newcomer: RawMember) -> None:
+    newcomer.join()
+    first = ClassicMember(connection, group, group_instance_id="i")
+    assert first.join().error_code == 0
+    first.sync()
+    share_out(first, newcomer)
+    again = ClassicMember(connection, group, group_instance_id="i")
+    assert again.join().error_code == 0
+    assert again.member_id != first.member_id
+    assert again.sync().error_code == 0
+    assert again.owned == first.owned
+    assert first.beat() == E.FENCED_INSTANCE_ID
+    assert ClassicMember(connection, group, group_instance_id="j").beat(member_id="x") == E.UNKNOWN_MEMBER_ID
+
+
+def test_silent_classic_members_are_removed(connection: Connection, group: str, newcomer: RawMember) -> None:
+    classic = ClassicMember(connection, group)
+    classic.make_stable()
+    newcomer.join()
+    wait_until(lambda: newcomer.beat() and len(newcomer.owned) == 4, "the partitions of the silent member")
+    assert classic.beat() == E.UNKNOWN_MEMBER_ID
