@@ -41,7 +41,7 @@ from tests.support import wire
 from tests.support.cluster import CLOCK, Broker, Cluster, running_cluster
 from tests.support.replication import (
     QUIET,
-    Load,
+    IdempotentLoad,
     Reader,
     check_replicas,
     log_content,
@@ -385,7 +385,7 @@ def test_the_controller_znode_changed_by_hand_under_load(cluster: Cluster) -> No
     topic = wire.fresh_name("steady")
     ids = [broker.broker_id for broker in cluster.brokers]
     create(cluster, {topic: [ids, ids[1:] + ids[:1], ids[2:] + ids[:2]]})
-    load = Load(cluster.bootstrap, topic, 3)
+    load = IdempotentLoad(cluster.bootstrap, topic, 3)
     reader = Reader(cluster.bootstrap, topic, 3)
     load.wait_progress()
     with zookeeper_of(cluster) as zookeeper:

@@ -1,4 +1,4 @@
-"""One of two log directories fails on one broker of three: only its replicas are lost, and they come back."""
+"""One of two log directories fails on one broker of three, then the other: its replicas are lost, and come back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support import wire
 from tests.support.cluster import CLOCK, Broker, Cluster
 from tests.support.replication import (
     QUIET,
-    Load,
+    IdempotentLoad,
     Reader,
     check_replicas,
     create_topic,
@@ -76,9 +76,9 @@ def offline_replicas(broker: Broker) -> dict[int, list[int]]:
     return {entry.partition_index: list(entry.offline_replicas) for entry in topic.partitions}
 
 
-def test_a_directory_fails_under_load_and_comes_back(cluster: Cluster) -> None:
+def test_directories_fail_under_load_and_come_back(cluster: Cluster) -> None:
     create_topic(cluster, TOPIC, ASSIGNMENT)
-    load = Load(cluster.bootstrap, TOPIC, len(ASSIGNMENT))
+    load = IdempotentLoad(cluster.bootstrap, TOPIC, len(ASSIGNMENT))
     reader = Reader(cluster.bootstrap, TOPIC, len(ASSIGNMENT))
     load.wait_progress()
     victim, others = cluster.brokers[0], cluster.brokers[1:]
@@ -142,9 +142,17 @@ def test_a_directory_fails_under_load_and_comes_back(cluster: Cluster) -> None:
         zookeeper.stop()
         zookeeper.close()
 
+    # The other one fails too: a broker without any halts, and the others go on.
+    break_directory(healthy)
+    assert victim.process is not None
+    assert wait_until(lambda: victim not in cluster.running, CLOCK, 60_000)
+    assert victim.process.poll() == 1
+    cluster.wait_forgotten(victim)
+    load.wait_progress()
+
     # Healthy again after a restart: the replicas catch up with what they missed.
-    victim.stop()
     repair_directory(failing)
+    repair_directory(healthy)
     victim.start()
     cluster.wait_ready()
     wait_in_sync(cluster, TOPIC, 90_000)
