@@ -161,7 +161,8 @@ class PlainLoad(Load):
             retries=1_000_000,
             linger_ms=5,
             reconnect_backoff_max_ms=500,
-            request_timeout_ms=30_000,
+            request_timeout_ms=10_000,
+            metadata_max_age_ms=2_000,
             delivery_timeout_ms=120_000,
             max_block_ms=60_000,
         )
