@@ -1,4 +1,4 @@
-"""The coordinator of a working group moves over three brokers: killed, stopped, and by election. One to two minutes."""
+"""The coordinator of a working group is killed, stopped, and moved by election; one is Apache Kafka's. 2 minutes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import pytest
 
 from tests.clients.group_harness import MemberProcess, Members
 from tests.clients.offsets import committed_offsets
+from tests.reference import kafka
 from tests.support.cluster import Cluster
-from tests.support.coordinators import GROUP, Moves, Way, eventually, wait_internal_topic
+from tests.support.coordinators import GROUP, INTERNAL, Moves, Way, eventually
 from tests.support.replication import IdempotentLoad, create_topic, wait_in_sync
 
 TOPIC = "work"
@@ -26,11 +27,18 @@ WAYS: tuple[Way, ...] = ("killed", "stopped")
 SESSION = {"session_timeout_ms": 30_000}
 
 
+ODRADEK = ["odradek"] * 3
+MIXED = ["kafka", "odradek", "odradek"]
+
+
 @pytest.fixture
-def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
-    cluster = make_cluster(["odradek"] * 3, settings=SETTINGS)
+def cluster(request: pytest.FixtureRequest, make_cluster: Callable[..., Cluster]) -> Cluster:
+    """Broker 0 is the preferred coordinator of all groups, broker 1 the next."""
+    if "kafka" in request.param:
+        kafka.require()
+    cluster = make_cluster(request.param, settings=SETTINGS)
     create_topic(cluster, TOPIC, ASSIGNMENT)
-    wait_internal_topic(cluster, GROUP)
+    create_topic(cluster, INTERNAL[GROUP], [[0, 1, 2]] * 3, config={"cleanup.policy": "compact"})
     return cluster
 
 
@@ -100,6 +108,7 @@ class Watch:
         )
 
 
+@pytest.mark.parametrize("cluster", [ODRADEK, MIXED], ids=["odradek", "to and from Apache Kafka"], indirect=True)
 def test_group_goes_on_while_its_coordinator_moves(cluster: Cluster, members: Members) -> None:
     group = "moving"
     moves = Moves(cluster, group, GROUP)
@@ -122,6 +131,7 @@ def test_group_goes_on_while_its_coordinator_moves(cluster: Cluster, members: Me
     assert set(members.counts(watch.acknowledged).values()) == {1}
 
 
+@pytest.mark.parametrize("cluster", [ODRADEK], ids=["odradek"], indirect=True)
 def test_coordinator_moves_during_rebalances(cluster: Cluster, members: Members) -> None:
     group = "changing"
     moves = Moves(cluster, group, GROUP)

@@ -251,10 +251,18 @@ def delete_topic(cluster: Cluster, topic: str) -> None:
     admin.delete_topics([topic], operation_timeout=30)[topic].result(60)
 
 
-def create_topic(cluster: Cluster, topic: str, assignment: list[list[int]], *, min_isr: int = 2) -> None:
+def create_topic(
+    cluster: Cluster,
+    topic: str,
+    assignment: list[list[int]],
+    *,
+    min_isr: int = 2,
+    config: Mapping[str, str] | None = None,
+) -> None:
     """A topic that acknowledges with so many replicas, known to every broker."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, **QUIET})
-    new = NewTopic(topic, len(assignment), replica_assignment=assignment, config={"min.insync.replicas": str(min_isr)})
+    configs = {"min.insync.replicas": str(min_isr), **(config or {})}
+    new = NewTopic(topic, len(assignment), replica_assignment=assignment, config=configs)
     admin.create_topics([new], operation_timeout=30)[topic].result(60)
     wait_in_sync(cluster, topic)
 
