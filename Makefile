@@ -5,8 +5,8 @@
 #   make contract    what both Odradek and Apache Kafka must do, real clients included, 8 minutes
 #   make clients     client libraries and their consumer groups, operator's commands, 6 minutes
 #   make cluster     several brokers, mixed with Apache Kafka's too, 5 minutes
-#   make faults      brokers killed and disks full, 3 minutes
-#   make reference   files that change hands with Apache Kafka, 2 minutes
+#   make faults      brokers killed and disks full, 4 minutes
+#   make reference   files that change hands with Apache Kafka, 4 minutes
 #   make spark       the Spark source and sink, 5 minutes
 #   make cluster-test  the compose cluster in containers, 8 minutes
 # make cluster-up    the cluster in containers; cluster-logs, cluster-down
