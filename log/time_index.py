@@ -11,13 +11,7 @@ from struct import Struct
 from typing import ClassVar, NamedTuple
 
 from log.errors import CorruptIndexError, LogError, OffsetsOutOfOrderError
-from log.index_file import WARM_BYTES, IndexFile
-
-_ENTRY = Struct(">qi")
-_LONG = Struct(">q")
-_INT = Struct(">i")
-_MAX_INT32 = 0x7FFFFFFF
-_WARM_ENTRIES = WARM_BYTES // 12
+from log.sparse_index import MAX_INT32, SparseIndex
 
 
 class TimestampOffset(NamedTuple):
@@ -27,8 +21,18 @@ class TimestampOffset(NamedTuple):
     offset: int
 
 
-class TimeIndex(IndexFile):
+class TimeIndex(SparseIndex[TimestampOffset]):
+    """The entry of an empty index is (-1, base offset)."""
+
     ENTRY_SIZE: ClassVar[int] = 12
+    _ENTRY: ClassVar[Struct] = Struct(">qi")
+    _FIRST: ClassVar[Struct] = Struct(">q")
+
+    def _made(self, first: int, second: int) -> TimestampOffset:
+        return TimestampOffset(first, self.base_offset + second)
+
+    def _none(self) -> TimestampOffset:
+        return TimestampOffset(-1, self.base_offset)
 
     @property
     def is_full(self) -> bool:
@@ -55,52 +59,22 @@ class TimeIndex(IndexFile):
             if timestamp > last.timestamp:
                 self._require_room()
                 relative = offset - self.base_offset
-                if not 0 <= relative <= _MAX_INT32:
+                if not 0 <= relative <= MAX_INT32:
                     raise LogError(f"offset {offset} does not fit the index of base offset {self.base_offset}")
-                self._write_entry(_ENTRY.pack(timestamp, relative))
+                self._write_entry(self._ENTRY.pack(timestamp, relative))
                 self._last = TimestampOffset(timestamp, offset)
 
     def lookup(self, timestamp: int) -> TimestampOffset:
         """The greatest entry with a timestamp <= `timestamp`; (-1, base offset) if there is none."""
         with self._lock:
-            if not self.entries:
-                return TimestampOffset(-1, self.base_offset)
-            slot = self._floor_slot(timestamp)
-            return TimestampOffset(-1, self.base_offset) if slot < 0 else self._entry(slot)
-
-    def entry(self, slot: int) -> TimestampOffset:
-        """Entry number `slot`. Raises `IndexError`."""
-        with self._lock:
-            if not 0 <= slot < self.entries:
-                raise IndexError(f"entry {slot} of an index with {self.entries} entries")
-            return self._entry(slot)
-
-    def last_entry(self) -> TimestampOffset:
-        """The last entry; (-1, base offset) if the index is empty."""
-        last = self._last
-        if last is None:
-            with self._lock:
-                last = TimestampOffset(-1, self.base_offset)
-                if self.entries:
-                    last = self._peek_entry(self.entries - 1)
-                self._last = last
-        return last
+            return self._floor(timestamp) if self.entries else self._none()
 
     def truncate_to(self, offset: int) -> None:
         """Keep only entries with offsets below `offset`."""
         with self._lock:
             if not self.entries:
                 return
-            view = self._view()
-            relative = offset - self.base_offset
-            low, high = 0, self.entries
-            while low < high:
-                middle = (low + high) // 2
-                if _INT.unpack_from(view, middle * 12 + 8)[0] < relative:
-                    low = middle + 1
-                else:
-                    high = middle
-            self._truncate_to_entries(low)
+            self._truncate_to_entries(self._slot_of_second(offset - self.base_offset))
 
     def check(self) -> None:
         """Raise `CorruptIndexError` if length, last timestamp or last offset can't be right."""
@@ -114,36 +88,3 @@ class TimeIndex(IndexFile):
                     f"last entry of {self.path} is timestamp {last.timestamp} at offset {last.offset}; the first is "
                     f"timestamp {first.timestamp} at offset {first.offset}"
                 )
-
-    _last: TimestampOffset | None = None
-
-    def _truncate_to_entries(self, entries: int) -> None:
-        super()._truncate_to_entries(entries)
-        self._last = None
-
-    def _peek_entry(self, slot: int) -> TimestampOffset:
-        timestamp, relative = _ENTRY.unpack(self._peek(slot))
-        return TimestampOffset(timestamp, self.base_offset + relative)
-
-    def _entry(self, slot: int) -> TimestampOffset:
-        timestamp, relative = _ENTRY.unpack_from(self._view(), slot * 12)
-        return TimestampOffset(timestamp, self.base_offset + relative)
-
-    def _floor_slot(self, timestamp: int) -> int:
-        view = self._view()
-        timestamp_at = _LONG.unpack_from
-        low, high = 0, self.entries - 1
-        hot = max(0, high - _WARM_ENTRIES)
-        if timestamp_at(view, hot * 12)[0] < timestamp:
-            low = hot
-        elif timestamp_at(view, 0)[0] > timestamp:
-            return -1
-        else:
-            high = hot
-        while low < high:
-            middle = (low + high + 1) // 2
-            if timestamp_at(view, middle * 12)[0] > timestamp:
-                high = middle - 1
-            else:
-                low = middle
-        return low

@@ -25,19 +25,15 @@ from log.batch import (
     TIMESTAMP_TYPE_MASK,
     Buffer,
     RecordBatch,
-    peek,
 )
 from log.buffers import underlying
 from log.compression import DECOMPRESSION_LIMIT, Codec, codec_for, codec_named
 from log.config import MAX_INT64, LogConfig
 from log.errors import (
-    CorruptRecordError,
     InvalidRecordError,
     InvalidTimestampError,
-    LogError,
     RecordError,
     RecordTooLargeError,
-    UnsupportedCompressionTypeError,
 )
 from log.old_formats import LegacyBatch, iter_entries
 from log.record import BatchBuilder, Record, iter_records, record_bytes
@@ -422,29 +418,3 @@ def check_for_follower(records: Buffer) -> FollowerBatches:
         position = batch.position + batch.size_in_bytes
         batches.append(batch)
     return FollowerBatches(batches, position, first_offset, last_offset, max_timestamp, offset_of_max, increase, codec)
-
-
-def first_batch_problem(records: Buffer, api_version: int) -> LogError | None:
-    """The checks of Produce before the partition is looked at (rows 1 to 5 of the facts), for version 3 and later.
-
-    Returns the error, or None. A corrupt first batch is for the caller to refuse as a whole request.
-    """
-    head = None
-    try:
-        head = peek(records)
-    except CorruptRecordError as error:
-        return error
-    if head is not None and head[2] not in (0, 1, 2):
-        return CorruptRecordError(f"unknown record format: magic {head[2]}")
-    if api_version < 3:
-        return None
-    if head is None or head[1] > len(records):
-        return InvalidRecordError("there is no complete record batch")
-    if head[2] != 2:
-        return InvalidRecordError(f"Produce version {api_version} takes record batches of magic 2, not {head[2]}")
-    if api_version < 7 and records[22] & 0x07 == Codec.ZSTD:
-        return UnsupportedCompressionTypeError(f"Produce version {api_version} cannot carry zstd")
-    rest = peek(records, head[1]) if len(records) - head[1] > LOG_OVERHEAD else None
-    if rest is not None and head[1] + rest[1] <= len(records):
-        return InvalidRecordError("expected one record batch, found several")
-    return None

@@ -89,7 +89,7 @@ def handle(call: Call[ProduceRequest]) -> None:
                 failed[tp] = PartitionAppendResult(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             elif partitions is None or number not in partitions:
                 failed[tp] = PartitionAppendResult(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            elif version >= 3 and (fault := _fault(records, size, attributes, version)) is not None:
+            elif version >= 3 and (fault := first_batch_fault(records, size, attributes, version)) is not None:
                 failed[tp] = fault
             else:
                 entries[tp] = records
@@ -137,7 +137,7 @@ def _append(
     )
 
 
-def _fault(records: Any, size: int, attributes: int, version: int) -> PartitionAppendResult | None:
+def first_batch_fault(records: Any, size: int, attributes: int, version: int) -> PartitionAppendResult | None:
     """What version 3 and later refuse before the log is asked."""
     if size < _HEADER_SIZE:
         text = f"Produce requests with version {version} must have at least one record batch per partition"

@@ -12,13 +12,14 @@ from kafka.record.default_records import DefaultRecordBatchBuilder as PythonBuil
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
 
+from broker.api.produce import first_batch_fault
 from log.batch import RecordBatch, iter_batches
 from log.compression import Codec
 from log.config import LogConfig
 from log.errors import LogError
 from log.old_formats import down_convert, iter_entries
 from log.record import Record, build_batch, iter_records
-from log.validation import AppendOrigin, ValidatedRecords, first_batch_problem, validate_for_leader
+from log.validation import AppendOrigin, ValidatedRecords, validate_for_leader
 from network.protocol.header import decode_request_header
 from network.protocol.messages.fetch import FetchResponse
 from network.protocol.messages.produce import ProduceRequest, ProduceResponse
@@ -67,7 +68,7 @@ def test_their_batches_are_read(builder_class, codec):
     for offset, (timestamp, key, value, headers) in enumerate(CONTENT):
         assert builder.append(offset, timestamp, key, value, headers) is not None
     data = bytes(builder.build())
-    assert first_batch_problem(data, 9) is None
+    assert first_batch_fault(data, len(data), data[22], 9) is None
     for target in ("producer", "uncompressed", "zstd"):
         result = _validate(data, compression_type=target)
         batch = result.batch
@@ -137,11 +138,14 @@ def test_captured_produce_requests_are_judged_as_kafka_judged_them():
                     continue
                 assert part.records is not None
                 try:
-                    problem = first_batch_problem(part.records, version)
-                    if problem is not None:
-                        raise problem
-                    _validate(bytes(part.records))
-                    verdict = "NONE"
+                    records = bytes(part.records)
+                    fault = None
+                    if version >= 3:
+                        attributes = records[22] if len(records) >= 61 else 0
+                        fault = first_batch_fault(records, len(records), attributes, version)
+                    if fault is None:
+                        _validate(records)
+                    verdict = "NONE" if fault is None else fault.error.name
                 except LogError as error:
                     verdict = error.error_name
                 assert verdict == JUDGED[answer.error_code]

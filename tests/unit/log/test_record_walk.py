@@ -166,8 +166,8 @@ def test_cuts_and_wrong_counts():
     assert _verdict(b"", 0)
 
 
-@pytest.mark.parametrize("around", [b"", b"\0" * 40, b"\x02" * 40, b"\xff" * 40])
-@pytest.mark.parametrize("count", [1, 3, 30])
+@pytest.mark.parametrize("around", [b"", b"\x02" * 40, b"\xff" * 40], ids=["alone", "numbers", "long numbers"])
+@pytest.mark.parametrize("count", [1, 12])
 def test_records_in_the_middle_of_a_request(around, count):
     """What stands before and behind the records is not looked at, whatever bytes of theirs are spoilt."""
     data = bytes(_batch([(1000, b"k", b"v" * 9, (), i) for i in range(count)]).payload)

@@ -15,7 +15,6 @@ from log.errors import (
     LogError,
     RecordTooLargeError,
     UnknownCompressionError,
-    UnsupportedCompressionTypeError,
 )
 from log.old_formats import encode_message, encode_wrapper
 from log.record import (
@@ -31,7 +30,6 @@ from log.validation import (
     AppendOrigin,
     ValidatedRecords,
     check_for_follower,
-    first_batch_problem,
     validate_for_leader,
 )
 
@@ -287,23 +285,6 @@ def test_old_formats_are_checked():
         _validate(encode_message(0, 0, -1, b"k", b"v") + encode_message(1, 0, NOW, b"k", b"v"))
     with pytest.raises(InvalidRecordError):
         _validate(encode_message(1, 0, NOW, None, b"v"), cleanup_policy="compact")
-
-
-def test_checks_of_produce():
-    batch = bytes(build_batch(RECORDS))
-    assert first_batch_problem(batch, 3) is None
-    zstd = bytes(build_batch(RECORDS, codec=Codec.ZSTD))
-    assert isinstance(first_batch_problem(zstd, 6), UnsupportedCompressionTypeError)
-    assert first_batch_problem(zstd, 7) is None
-    assert isinstance(first_batch_problem(batch + batch, 3), InvalidRecordError)
-    assert first_batch_problem(batch + batch, 2) is None
-    assert isinstance(first_batch_problem(batch[:-1], 3), InvalidRecordError)
-    assert isinstance(first_batch_problem(b"", 3), InvalidRecordError)
-    old = encode_message(1, 0, NOW, b"k", b"v")
-    assert isinstance(first_batch_problem(old, 3), InvalidRecordError)
-    assert first_batch_problem(old, 2) is None
-    assert isinstance(first_batch_problem(batch[:16] + b"\x03" + batch[17:], 2), CorruptRecordError)
-    assert isinstance(first_batch_problem(batch[:8] + bytes(4) + batch[12:], 9), CorruptRecordError)
 
 
 def test_follower_data():
