@@ -11,6 +11,7 @@ column differs, and the plain walk goes on from there, so both ways accept exact
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from log.errors import InvalidRecordError
@@ -53,20 +54,42 @@ def walk_records(data: bytes | bytearray, count: int, start: int = 0, end: int |
     """
     try:
         if end is None:
-            return (_walk_lone(data) if count == 1 else None) or _walk(data, count, start, len(data))
+            lone = _walk_lone(data) if count == 1 and type(data) is bytes else None
+            return lone or _walk(data, count, start, len(data))
         return _walk(data, count, start, end)
     except IndexError:
         raise InvalidRecordError("the data ends inside a record") from None
 
 
+@lru_cache(1024)
+def _is_lone_without_key(size: int, head: bytes) -> bool:
+    """Whether `size` bytes that begin with `head` and end with 0 are a lone record without a key.
+
+    The first eight bytes tell, and they are the same for all such records of one size.
+    """
+    announced, position = head[0], 1
+    if announced >= 0x80:
+        announced, position = announced & 0x7F | head[1] << 7, 2
+    if announced & 0x4000 or announced != (size - position) << 1 or head[position + 1 : position + 4] != b"\0\0\1":
+        return False
+    position += 4
+    value = head[position]
+    if value >= 0x80:
+        value = value & 0x7F | head[position + 1] << 7
+        position += 1
+    return not value & 0x4001 and position + 2 + (value >> 1) == size
+
+
 _LONE, _LONE_WITHOUT_KEY = WalkResult(0, 0, True, False), WalkResult(0, 0, True, True)
 
 
-def _walk_lone(data: bytes | bytearray) -> WalkResult | None:
+def _walk_lone(data: bytes) -> WalkResult | None:
     """The one record of a batch as nearly every producer writes it: below 8 KB, both deltas 0, no headers.
 
     None when it is anything else, for `_walk` to look at.
     """
+    if not data[-1] and _is_lone_without_key(len(data), data[:8]):
+        return _LONE_WITHOUT_KEY
     size, position = data[0], 1
     if size >= 0x80:
         size, position = size & 0x7F | data[1] << 7, 2

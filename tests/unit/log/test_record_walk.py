@@ -113,6 +113,7 @@ def test_the_short_way_of_a_lone_record_accepts_the_same_bytes(key, size):
         except InvalidRecordError:
             found = None
         assert found == expected, variant[:20]
+    assert walk_records(bytearray(data), 1) == walk_records(data, 1)
 
 
 def _verdict(data: bytes, count: int) -> bool:
