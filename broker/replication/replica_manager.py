@@ -254,6 +254,8 @@ class ReplicaManager:
                 self.partitions[tp] = OFFLINE
             self.log_manager.handle_log_dir_failure(directory)
         logger.error("%d partitions are offline with %s", len(failed), directory)
+        for tp in failed:
+            self.delayed.check_produce_and_fetch(tp)
 
     def on_topic_config(self, topic: str, overrides: Mapping[str, str]) -> None:
         """The overrides of a topic changed (the log manager knows already)."""
