@@ -114,9 +114,7 @@ class Migration:
         for member in classic:
             classic.answer_join(member, JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
             classic.answer_sync(member, SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
-            self._rebalancer.end_session(classic, member)
-        for member_id in list(classic.pending_members):
-            self._rebalancer.remove_pending(classic, member_id)
+        self._rebalancer.abandon(classic)
 
     def _take_back(self, group: ConsumerGroup, classic: Group) -> None:
         group.is_replaced = True

@@ -127,6 +127,15 @@ class Rebalancer:
             group.join_members() if group.is_leader(member.member_id) else (),
         )
 
+    def abandon(self, group: Group) -> None:
+        """End the phases of a group that goes on as one of the other protocol."""
+        for key in (join_key(group.group_id), sync_key(group.group_id)):
+            self._rebalances.cancel_for_key(key)
+        for member in group:
+            self.end_session(group, member)
+        for member_id in list(group.pending_members):
+            self.remove_pending(group, member_id)
+
     # --- the sync phase ---
 
     def received_sync(self, group: Group, member_id: str) -> None:

@@ -170,7 +170,8 @@ class _DecoderSource(Source):
         marker = self.name("n")
         self.read("b", marker)
         self.flush()
-        with self.block(f"if {marker} < 0:"):
+        # A tagged field has an unsigned marker, of which 0 is null; elsewhere it is signed, and null -1.
+        with self.block(f"if {marker} < {0 if field.tag is None else 1}:"):
             self.emit(f"{target} = None")
         with self.block("else:"):
             self.struct(inner, field.struct, path)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from broker.config.keys import ConfigError
 from broker.groups.consumer.assignors import ASSIGNORS, configured
 from broker.groups.consumer.assignors.spec import Assignor
 
@@ -44,13 +45,17 @@ class ConsumerGroupConfig:
 
     @classmethod
     def from_kafka_config(cls, config: KafkaConfig) -> ConsumerGroupConfig:
-        """Raises ValueError where values do not fit together."""
+        """Raises ConfigError where values do not fit together, or name an assignor that is not there."""
+        try:
+            assignors = configured(list(config["group.consumer.assignors"]))
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
         return cls(
             is_enabled=is_enabled(config),
             session_timeout_ms=_within(config, "session.timeout.ms"),
             heartbeat_interval_ms=_within(config, "heartbeat.interval.ms"),
             max_size=config.get_int("group.consumer.max.size"),
-            assignors=configured(list(config["group.consumer.assignors"])),
+            assignors=assignors,
             migration_policy=MigrationPolicy(config.get_str("group.consumer.migration.policy").lower()),
         )
 
@@ -69,5 +74,5 @@ def _within(config: KafkaConfig, name: str) -> int:
     value = config.get_int(f"group.consumer.{name}")
     low, high = config.get_int(f"group.consumer.min.{name}"), config.get_int(f"group.consumer.max.{name}")
     if not low <= value <= high:
-        raise ValueError(f"group.consumer.{name}: {value} is not between {low} and {high}")
+        raise ConfigError(f"group.consumer.{name}: {value} is not between {low} and {high}")
     return value

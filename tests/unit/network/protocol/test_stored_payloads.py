@@ -13,6 +13,7 @@ from log.record import iter_records
 from network.protocol.errors import ProtocolError
 from network.protocol.message import StoredPayload, payload_version
 from network.protocol.messages import consumer_group_metadata_key, consumer_group_regular_expression_key
+from network.protocol.messages.consumer_group_member_metadata_value import ConsumerGroupMemberMetadataValue
 from network.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
 from network.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from network.protocol.messages.group_metadata_key import GroupMetadataKey
@@ -102,3 +103,19 @@ def test_key_types_are_told_apart_by_version() -> None:
 def test_payloads_without_a_version(data: bytes) -> None:
     with pytest.raises(ProtocolError, match="has no version"):
         OffsetCommitValue.decode_versioned(data)
+
+
+def test_members_that_kafka_wrote() -> None:
+    """Kafka writes the tagged struct even where it is null, with a marker of 0; of a classic member it is 1."""
+    head = b"\x00\x00\x00\x00\tcontract\x0b/127.0.0.1\x02\x04one\x01\x00\x00u0\x00"
+    member = ConsumerGroupMemberMetadataValue.decode_versioned(head + b"\x01\x00\x01\x00")
+    assert (member.client_id, member.subscribed_topic_names) == ("contract", ["one"])
+    assert (member.rebalance_timeout_ms, member.classic_member_metadata) == (30_000, None)
+    assert member.encode_versioned(0) == head + b"\x00"
+    classic = b"\x01\x00\x00\x17\x70\x02\x06range\x03ab\x00\x00"
+    data = head + b"\x01\x00" + bytes([len(classic)]) + classic
+    member = ConsumerGroupMemberMetadataValue.decode_versioned(data)
+    assert member.classic_member_metadata is not None
+    assert member.classic_member_metadata.session_timeout_ms == 6_000
+    assert member.classic_member_metadata.supported_protocols[0].name == "range"
+    assert member.encode_versioned(0) == data
