@@ -2,9 +2,10 @@
 
 Measures wall and CPU seconds (driver's JVM, Python, broker), rows/s, MB/s and peak memory of: our source over the
 network, from segments, Spark's connector as its batch default (V1) and as in streams (V2), a ready Arrow batch repeated
-(the interface's own ceiling), AvailableNow streams, short queries and the sink. Ratios are to V2.
+(the interface's own ceiling), AvailableNow streams, short queries and the sink. Queries take turns; ratios are to V2,
+of streams to the connector's stream, in wall time and in CPU seconds of the client (JVM and Python together).
 
-    python -m benchmarks.spark_source [--quick] [--json] [--broker odradek|kafka] [--master local[2]]
+    python -m benchmarks.spark_source [--quick] [--json] [--broker odradek|kafka] [--master local[2]] [--only "1000 B"]
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import argparse
 import contextlib
 import json
 import os
+import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -35,11 +37,22 @@ BATCHES = {
 }
 
 
+@dataclass(frozen=True)
+class Query:
+    """What is measured; ``reference`` names the query that the ratio is taken to."""
+
+    run: Callable[[], object]
+    rows: int
+    mb: float
+    reference: str = ""
+
+
 @dataclass
 class Measured:
     """One query: seconds, and bytes of memory at the peak."""
 
     name: str
+    reference: str
     wall: float
     jvm_cpu: float
     python_cpu: float
@@ -86,29 +99,33 @@ def peak_memory(pid: int) -> int:
 class Meter:
     """Measures queries of one session and its broker."""
 
-    def __init__(self, spark: Any, cluster: Cluster, repeats: int) -> None:
+    def __init__(self, spark: Any, cluster: Cluster) -> None:
         self._jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())
         process = cluster.brokers[0].process
         assert process is not None
         self._broker = process.pid
-        self._repeats = repeats
 
-    def measure(self, name: str, rows: int, mb: float, query: Callable[[], object]) -> Measured:
-        """The fastest of some runs, after one that is not measured."""
-        query()
-        best: Measured | None = None
-        for _ in range(self._repeats):
-            before = self._cpu()
-            start = CLOCK.monotonic_ns()
-            query()
-            wall = (CLOCK.monotonic_ns() - start) / 1e9
-            jvm, python, broker = (b - a for a, b in zip(before, self._cpu(), strict=True))
-            workers = [peak_memory(pid) for pid in children(self._jvm)]
-            found = Measured(name, wall, jvm, python, broker, rows, mb, peak_memory(self._jvm), max(workers, default=0))
-            if best is None or found.wall < best.wall:
-                best = found
-        assert best is not None
-        return best
+    def measure(self, queries: Mapping[str, Query], rounds: int) -> list[Measured]:
+        """The queries in turns, ``rounds`` times, after one that is not measured; of each the fastest run."""
+        for each in queries.values():
+            each.run()
+        best: dict[str, Measured] = {}
+        for _ in range(rounds):
+            for name, query in queries.items():
+                found = self._once(name, query)
+                if name not in best or found.wall < best[name].wall:
+                    best[name] = found
+        return list(best.values())
+
+    def _once(self, name: str, query: Query) -> Measured:
+        before = self._cpu()
+        start = CLOCK.monotonic_ns()
+        query.run()
+        wall = (CLOCK.monotonic_ns() - start) / 1e9
+        jvm, python, broker = (b - a for a, b in zip(before, self._cpu(), strict=True))
+        workers = [peak_memory(pid) for pid in children(self._jvm)]
+        memory = peak_memory(self._jvm), max(workers, default=0)
+        return Measured(name, query.reference, wall, jvm, python, broker, query.rows, query.mb, *memory)
 
     def _cpu(self) -> tuple[float, float, float]:
         python = sum(cpu_seconds(pid) for pid in children(self._jvm))
@@ -271,55 +288,101 @@ class Queries:
         return lambda: writer.option("topic", topic).save()
 
 
-def run_case(
-    queries: Queries, meter: Meter, title: str, rows: int, size: int, codec: str, batching: str
-) -> list[Measured]:
+def reads(queries: Queries, case: Case) -> dict[str, Query]:
     """All reads of one topic."""
-    topic = f"bench-{title}".replace(" ", "-")
-    fill(queries.cluster.bootstrap, topic, rows, size, codec, batching)
-    mb = rows * size / 1e6
+    topic = f"bench-{case.title}".replace(" ", "-")
+    fill(queries.cluster.bootstrap, topic, case.rows, case.size, case.codec, case.batching)
+    mb = case.rows * case.size / 1e6
+    v1, v2, stream = (f"{case.title}: {name}" for name in ("connector V1", "connector V2", "stream connector"))
     plan = {
-        "connector V2": queries.read("kafka", topic, v1=False),
-        "connector V1": queries.read("kafka", topic),
-        "odradek": queries.read("odradek", topic),
-        "segments": queries.segments(topic),
-        "ceiling": queries.ceiling(rows, size),
-        "stream connector": queries.stream("kafka", topic),
-        "stream odradek": queries.stream("odradek", topic),
+        v2: Query(queries.read("kafka", topic, v1=False), case.rows, mb),
+        v1: Query(queries.read("kafka", topic), case.rows, mb, v2),
+        f"{case.title}: odradek": Query(queries.read("odradek", topic), case.rows, mb, v2),
+        f"{case.title}: segments": Query(queries.segments(topic), case.rows, mb, v2),
+        stream: Query(queries.stream("kafka", topic), case.rows, mb),
+        f"{case.title}: stream odradek": Query(queries.stream("odradek", topic), case.rows, mb, stream),
     }
-    return [meter.measure(f"{title}: {name}", rows, mb, query) for name, query in plan.items()]
+    if case.ceiling:
+        plan[f"{case.title}: ceiling"] = Query(queries.ceiling(case.rows, case.size), case.rows, mb, v2)
+    return plan
 
 
-def small_and_sink(queries: Queries, meter: Meter, rows: int) -> list[Measured]:
+def short_and_sink(queries: Queries, rows: int) -> dict[str, Query]:
     """Short queries and the sinks."""
-    found = []
     fill(queries.cluster.bootstrap, "bench-short", 100, 100, "none", "16KB")
-    for name, format_ in (("connector V2", "kafka"), ("odradek", "odradek")):
-        found.append(meter.measure(f"short: {name}", 100, 0.01, queries.read(format_, "bench-short", v1=False)))
     fill(queries.cluster.bootstrap, "bench-out", 1, 1, "none", "16KB")
-    for name, format_ in (("connector V2", "kafka"), ("odradek", "odradek")):
-        query = queries.write(format_, "bench-out", rows, 100)
-        found.append(meter.measure(f"sink 100 B: {name}", rows, rows * 100 / 1e6, query))
-    return found
+    short, sink = "short: connector V2", "sink 100 B: connector"
+    mb = rows * 100 / 1e6
+    return {
+        short: Query(queries.read("kafka", "bench-short", v1=False), 100, 0.01),
+        "short: odradek": Query(queries.read("odradek", "bench-short", v1=False), 100, 0.01, short),
+        sink: Query(queries.write("kafka", "bench-out", rows, 100), rows, mb),
+        "sink 100 B: odradek": Query(queries.write("odradek", "bench-out", rows, 100), rows, mb, sink),
+    }
+
+
+@dataclass(frozen=True)
+class Case:
+    """A topic to read."""
+
+    title: str
+    rows: int
+    size: int
+    codec: str
+    batching: str
+    ceiling: bool = True
 
 
 def show(results: list[Measured]) -> None:
-    """A table; ratios to the connector of the same case."""
+    """A table; ratios to the connector of the same case, in wall time and in CPU of the client."""
+    by_name = {each.name: each for each in results}
     print(
-        f"{'query':<44}{'wall s':>8}{'rows/s':>12}{'MB/s':>8}{'x':>7}{'jvm cpu':>9}{'py cpu':>8}"
+        f"{'query':<40}{'wall s':>8}{'rows/s':>12}{'MB/s':>8}{'x wall':>8}{'x cpu':>7}{'jvm cpu':>9}{'py cpu':>8}"
         f"{'broker':>8}{'jvm MB':>8}{'py MB':>7}"
     )
-    reference = 1.0
     for each in results:
-        if "connector" in each.name and "V1" not in each.name:
-            reference = each.wall
-        elif each.name.endswith(": odradek") or "V1" in each.name:
-            pass
+        reference = by_name.get(each.reference, each)
         print(
-            f"{each.name:<44}{each.wall:>8.2f}{each.rows / each.wall:>12,.0f}{each.mb / each.wall:>8.1f}"
-            f"{reference / each.wall:>7.2f}{each.jvm_cpu:>9.2f}{each.python_cpu:>8.2f}{each.broker_cpu:>8.2f}"
+            f"{each.name:<40}{each.wall:>8.2f}{each.rows / each.wall:>12,.0f}{each.mb / each.wall:>8.1f}"
+            f"{reference.wall / each.wall:>8.2f}{reference.client_cpu / max(each.client_cpu, 0.01):>7.2f}"
+            f"{each.jvm_cpu:>9.2f}{each.python_cpu:>8.2f}{each.broker_cpu:>8.2f}"
             f"{each.jvm_memory / 1e6:>8.0f}{each.python_memory / 1e6:>7.0f}"
         )
+
+
+def cases_of(options: argparse.Namespace) -> list[Case]:
+    """The topics to read: one small, or all of the matrix."""
+    if options.quick:
+        return [Case("100 B", 200_000, 100, "none", "16KB", ceiling=False)]
+    return [
+        Case(f"{size} B {codec} {batching}", round(rows * options.scale), size, codec, batching)
+        for batching in BATCHES
+        for codec in ("none", "lz4", "zstd")
+        for rows, size in ((5_000_000, 100), (1_000_000, 1000))
+        if options.only in f"{size} B {codec} {batching}"
+    ]
+
+
+def measure_all(options: argparse.Namespace, directory: Path, cluster: Cluster) -> tuple[list[Measured], list[str]]:
+    """Results, and the cases that there was no time for."""
+    deadline = CLOCK.monotonic_ms() + options.minutes * 60_000
+    spark = session(options.master, directory)
+    try:
+        queries = Queries(spark, cluster, directory)
+        meter = Meter(spark, cluster)
+        rounds = 1 if options.quick else options.rounds
+        written = round(2_000_000 * options.scale)
+        results = meter.measure(short_and_sink(queries, 100_000 if options.quick else written), rounds)
+        left_out = []
+        for case in cases_of(options):
+            if CLOCK.monotonic_ms() >= deadline:
+                left_out.append(case.title)
+                continue
+            results += meter.measure(reads(queries, case), rounds)
+            print(f"{case.title}: done", file=sys.stderr)
+        return results, left_out
+    finally:
+        spark.stop()
 
 
 def main() -> None:
@@ -329,17 +392,12 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="one object on standard output")
     parser.add_argument("--broker", choices=["odradek", "kafka"], default="odradek")
     parser.add_argument("--master", default="local[2]", help="local[2] or local[4]")
+    parser.add_argument("--rounds", type=int, default=3, help="measured runs of each query, in turns (3)")
+    parser.add_argument("--scale", type=float, default=1.0, help="part of the full number of rows (1)")
+    parser.add_argument("--only", default="", help="only cases whose title has this, as '100 B none 16KB'")
+    parser.add_argument("--minutes", type=float, default=40, help="no case begins after so many (40)")
     options = parser.parse_args()
-    if options.quick:
-        cases = [("100 B", 200_000, 100, "none", "16KB")]
-    else:
-        cases = [
-            (f"{size} B {codec} {batching}", rows, size, codec, batching)
-            for rows, size in ((5_000_000, 100), (1_000_000, 1000))
-            for codec in ("none", "lz4", "zstd")
-            for batching in BATCHES
-        ]
-    results: list[Measured] = []
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the brokers end too
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         zookeeper = ZooKeeperServer(directory / "zookeeper", free_ports(1)[0])
@@ -347,19 +405,19 @@ def main() -> None:
             zookeeper.wait_until_ready(CLOCK)
             settings = {"message.max.bytes": "20000000", "log.retention.ms": "-1"}
             with running_cluster([options.broker], directory / "c", zookeeper.connect, settings) as cluster:
-                spark = session(options.master, directory)
-                queries = Queries(spark, cluster, directory)
-                meter = Meter(spark, cluster, 1 if options.quick else 3)
-                for case in cases:
-                    results += run_case(queries, meter, *case)
-                results += small_and_sink(queries, meter, 200_000 if options.quick else 2_000_000)
-                spark.stop()
+                load_before = os.getloadavg()[0]
+                results, left_out = measure_all(options, directory, cluster)
+                load = {"before": load_before, "after": os.getloadavg()[0]}
         finally:
             zookeeper.stop()
     if options.json:
-        print(json.dumps({"master": options.master, "results": [asdict(each) for each in results]}))
-    else:
-        show(results)
+        found = {"master": options.master, "load": load, "results": [asdict(each) for each in results]}
+        print(json.dumps({**found, "left_out": left_out}))
+        return
+    show(results)
+    print(f"load average {load['before']:.1f} before, {load['after']:.1f} after, on {os.cpu_count()} cores")
+    if left_out:
+        print(f"no time for: {', '.join(left_out)}")
 
 
 if __name__ == "__main__":

@@ -112,6 +112,12 @@ class ClusterMetadata:
             return brokers[preferred]
         return brokers[self._leader(topic, partition)]
 
+    def leader(self, topic: str, partition: int) -> BrokerAddress | None:
+        """The leader as last heard of, None where there is none or it can't be told: a hint for tasks."""
+        with contextlib.suppress(OSError, ApiError):
+            return self.broker(topic, partition, None)
+        return None
+
     def refresh(self, topic: str) -> None:
         """Ask again who leads a topic's partitions; a failure is left for the next attempt."""
         with contextlib.suppress(OSError, ApiError):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from network.client import Connection
+from network.cluster_metadata import BrokerAddress
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from spark_jobs.cluster import CLIENT_ID, ClusterMetadata
@@ -72,7 +73,9 @@ class PartitionFetcher:
         next_offset: NextOffset,
         clock: Clock,
         on_data_loss: Callable[[str], None],
+        leader: BrokerAddress | None = None,
     ) -> None:
+        """``leader`` is tried first; metadata is asked for when it is None or does not lead any more."""
         self._cluster = cluster
         self._options = options
         self._range = range_
@@ -82,6 +85,7 @@ class PartitionFetcher:
         self._idle = threading.Condition()
         self._connection: Connection | None = None
         self._preferred: int | None = None
+        self._leader = leader
         self._max_bytes = options.partition_fetch_bytes
 
     def __iter__(self) -> Iterator[RecordSet]:
@@ -144,7 +148,9 @@ class PartitionFetcher:
         self._connection.send_request(self._request(offset), FETCH_VERSION)
 
     def _connect(self) -> Connection:
-        address = self._cluster.broker(self._range.topic, self._range.partition, self._preferred)
+        address = self._leader
+        if address is None or self._preferred is not None:
+            address = self._cluster.broker(self._range.topic, self._range.partition, self._preferred)
         return Connection(address.host, address.port, CLIENT_ID, self._clock)
 
     def _request(self, offset: int) -> FetchRequest:
@@ -172,6 +178,7 @@ class PartitionFetcher:
         """The leader is elsewhere or unreachable: look it up again, until the poll timeout."""
         self._disconnect()
         self._preferred = None
+        self._leader = None
         if self._clock.monotonic_ms() >= deadline:
             raise TimeoutError(
                 f"no answer for {self._name} within kafkaConsumer.pollTimeoutMs "

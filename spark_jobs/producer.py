@@ -42,9 +42,10 @@ _WRITTEN = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
 _FORGOTTEN = frozenset(
     {ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_ID_MAPPING}
 )
+_TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 _CURES = {
-    ErrorCode.MESSAGE_TOO_LARGE: "make kafka.batch.size smaller, or the topic's max.message.bytes larger",
-    ErrorCode.RECORD_LIST_TOO_LARGE: "make kafka.batch.size smaller, or the topic's segment.bytes larger",
+    ErrorCode.MESSAGE_TOO_LARGE: "a single record is larger than the topic's max.message.bytes: make that larger",
+    ErrorCode.RECORD_LIST_TOO_LARGE: "a single record is larger than the topic's segment.bytes: make that larger",
     ErrorCode.INVALID_RECORD: "a compacted topic takes no record without key",
 }
 
@@ -239,6 +240,8 @@ class Producer:
                     self._written(partition)
                 elif code in _FORGOTTEN and self._options.idempotent:
                     self._restamp(partition, code)
+                elif code in _TOO_LARGE and self._queues[partition][0].batch.count > 1:
+                    self._split(partition, code)
                 elif code.retriable:
                     log.info("produce to %s-%d: %s, trying again", topic.name, each.index, code.name)
                     again = True
@@ -256,6 +259,17 @@ class Producer:
         self._buffered -= len(done.batch.data)
         self.sent_records += done.batch.count
         self.sent_bytes += len(done.batch.data)
+
+    def _split(self, partition: Partition, code: ErrorCode) -> None:
+        """The first batch of a partition goes on as two, as the topic takes only smaller ones (KIP-126). They have the
+        sequences that it had, so those behind it keep theirs."""
+        queue = self._queues[partition]
+        whole = queue.popleft()
+        log.info("%s-%d refused a batch of %d bytes (%s): split", *partition, len(whole.batch.data), code.name)
+        for part in reversed(whole.batch.split()):
+            self._buffered += len(part.data)
+            queue.appendleft(_Waiting(part, whole.deadline_ms, stamped=True))
+        self._buffered -= len(whole.batch.data)
 
     def _restamp(self, partition: Partition, code: ErrorCode) -> None:
         """The partition's batches go under a new producer id; those of others keep theirs over their tries."""

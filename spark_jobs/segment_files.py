@@ -24,6 +24,7 @@ from log.txn_index import TransactionIndex
 from spark_jobs.decode import walk
 from spark_jobs.decode.decoder import CorruptBatchError, Decoder
 from spark_jobs.pushdown import Bounds
+from spark_jobs.worker import task
 
 log = logging.getLogger(__name__)
 
@@ -215,9 +216,9 @@ def read_piece(
     decoder = Decoder(segment.topic, segment.partition, piece.first_offset, piece.end_offset, columns)
     decoder.aborted.begin(piece.aborted)
     position, step, following = piece.start, READ_BYTES, segment.base_offset
-    with open(segment.path, "rb", buffering=0) as file:
+    with task(), open(segment.path, "rb", buffering=0) as file:
         while position < piece.end:
-            data = os.pread(file.fileno(), min(step, piece.end - position), position)
+            data = memoryview(os.pread(file.fileno(), min(step, piece.end - position), position))
             table = walk.scan_batches(walk.as_buffer(data), len(data))
             whole = int(table[-1, walk.POSITION] + table[-1, walk.SIZE]) if len(table) else 0
             if len(table) and table[-1, walk.SIZE] < 0:
@@ -248,7 +249,7 @@ def read_piece(
             position += whole
 
 
-def _verify(segment: Segment, data: bytes, position: int, table: walk.Int64s, next_offset: int) -> None:
+def _verify(segment: Segment, data: memoryview, position: int, table: walk.Int64s, next_offset: int) -> None:
     """Checksums, and offsets, which no checksum covers: ascending and within the segment."""
     end = MAX_OFFSET if segment.next_base is None else segment.next_base
     for row in table:

@@ -33,6 +33,7 @@ from spark_jobs.encode.encoder import Columns, Headers, RowError, Slices, encode
 from spark_jobs.guard import check_packages
 from spark_jobs.options import OptionError
 from spark_jobs.producer import Producer
+from spark_jobs.worker import task
 from spark_jobs.write_options import WriteOptions
 from timer.clock import SystemClock
 
@@ -122,7 +123,7 @@ def write_batches(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> W
     """Runs on executors: encode and send all rows, and wait until they are acknowledged."""
     check_packages()
     clock = SystemClock()
-    with ClusterClient(options.bootstrap_servers, CLIENT_ID, clock) as client:
+    with task(), ClusterClient(options.bootstrap_servers, CLIENT_ID, clock) as client:
         producer = Producer(options, client, clock)
         try:
             spread = _Spread(options, producer)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
+    from network.cluster_metadata import BrokerAddress
+    from spark_jobs.cluster import ClusterMetadata
     from spark_jobs.pushdown import Bounds
 
 log = logging.getLogger(__name__)
@@ -55,11 +57,13 @@ def spark_schema(columns: Sequence[str]) -> StructType:
 
 
 class RangePartition(InputPartition):
-    """One task: a range of one partition and everything a worker needs to read it."""
+    """One task: a range of one partition and who led it when the query was planned, so that a task needs no metadata
+    unless the leader has moved."""
 
-    def __init__(self, range_: Range) -> None:
+    def __init__(self, range_: Range, leader: BrokerAddress | None) -> None:
         super().__init__(None)
         self.range = range_
+        self.leader = leader
 
 
 class OdradekDataSource(DataSource):
@@ -116,13 +120,18 @@ class OdradekReader(DataSourceReader):
             ranges = plan_batch(metadata, self._options)
             if self._bounds is not None:
                 ranges = self._bounds.narrow(ranges, metadata)
-        parts = split(ranges, self._options.min_partitions, self._options.max_records_per_partition)
-        return [RangePartition(part) for part in parts]
+            return tasks(metadata, self._options, ranges)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, RangePartition):  # Spark makes one of its own where there is nothing to read
             return iter(())
-        return read_range(self._options, partition.range)
+        return read_range(self._options, partition)
+
+
+def tasks(metadata: ClusterMetadata, options: ReadOptions, ranges: list[Range]) -> list[InputPartition]:
+    """Tasks of these ranges, split as the options say."""
+    parts = split(ranges, options.min_partitions, options.max_records_per_partition)
+    return [RangePartition(part, metadata.leader(part.topic, part.partition)) for part in parts]
 
 
 def plan_batch(metadata: Any, options: ReadOptions) -> list[Range]:
@@ -139,18 +148,21 @@ def plan_batch(metadata: Any, options: ReadOptions) -> list[Range]:
     return ranges
 
 
-def read_range(options: ReadOptions, range_: Range) -> Iterator[pa.RecordBatch]:
+def read_range(options: ReadOptions, task: RangePartition) -> Iterator[pa.RecordBatch]:
     """Runs on executors: fetch and decode one range."""
     check_packages()
     from spark_jobs.cluster import ClusterMetadata, data_loss_reporter
     from spark_jobs.decode.decoder import Decoder, next_offset_after
     from spark_jobs.fetcher import PartitionFetcher
+    from spark_jobs.worker import task as worker_task
     from timer.clock import SystemClock
 
+    range_ = task.range
     on_data_loss = data_loss_reporter(options, log.warning)
     decoder = Decoder(range_.topic, range_.partition, range_.start, range_.end, options.columns)
-    with ClusterMetadata(options) as cluster:
-        fetcher = PartitionFetcher(cluster, options, range_, next_offset_after, SystemClock(), on_data_loss)
+    with worker_task(), ClusterMetadata(options) as cluster:
+        clock = SystemClock()
+        fetcher = PartitionFetcher(cluster, options, range_, next_offset_after, clock, on_data_loss, task.leader)
         for answer in fetcher:
             decoder.next_offset = max(decoder.next_offset, answer.offset)
             decoder.aborted.begin(answer.aborted)

@@ -25,9 +25,9 @@ from pyspark.sql.streaming.datasource import (
 
 from spark_jobs.cluster import ClusterMetadata, data_loss_reporter
 from spark_jobs.options import LATEST, ByOffset, Edge, Partition, ReadOptions
-from spark_jobs.planning import OffsetJson, Range, from_json, rate_limit, split, to_json
+from spark_jobs.planning import OffsetJson, Range, from_json, rate_limit, to_json
 from spark_jobs.resolve import TopicMetadata, earliest, latest, resolve
-from spark_jobs.source import RangePartition, read_range
+from spark_jobs.source import RangePartition, read_range, tasks
 from timer.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
@@ -187,13 +187,13 @@ class OdradekStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         ranges = self.planner.ranges(start, end)
-        parts = split(ranges, self._options.min_partitions, self._options.max_records_per_partition)
-        return [RangePartition(part) for part in parts]
+        assert self._metadata is not None
+        return tasks(self._metadata, self._options, ranges)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, RangePartition):  # Spark makes one of its own where there is nothing to read
             return iter(())
-        return read_range(self._options, partition.range)
+        return read_range(self._options, partition)
 
     def stop(self) -> None:
         if self._metadata is not None:

@@ -43,6 +43,8 @@ def gather(data: Any, starts: Int64s, ends: Int64s) -> pa.Array:
     count = len(starts)
     nulls = ends < 0
     has_nulls = bool(nulls.any())
+    if has_nulls and bool(nulls.all()):
+        return pa.nulls(count, pa.binary())
     offsets = np.empty(2 * count + 1, dtype=np.int32)
     offsets[0] = 0
     offsets[1::2] = starts

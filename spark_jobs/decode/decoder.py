@@ -25,8 +25,9 @@ TRANSACTIONAL = 0x10
 APPEND_TIME = 0x08
 CODEC = 0x07
 
-# Decompressed data is gathered up to this size before it is walked, so memory does not follow the batch sizes.
-MAX_CHUNK_BYTES = 32 * 1024 * 1024
+# Data is walked and copied into columns in pieces of about this size: what was walked is still in the processor's
+# cache when it is copied, the memory of a piece serves the next one, and memory does not follow the size of answers.
+PIECE_BYTES = 1024 * 1024
 
 
 class CorruptBatchError(Exception):
@@ -132,8 +133,10 @@ class Decoder:
         if not len(rows):
             return
         if not (rows[:, walk.ATTRIBUTES] & CODEC).any():
-            starts = rows[:, walk.POSITION] + walk.HEADER_BYTES
-            yield from self._rows(buffer, rows, starts, rows[:, walk.POSITION] + rows[:, walk.SIZE], first)
+            for begin, end in _pieces(rows[:, walk.SIZE]):
+                piece = rows[begin:end]
+                starts = piece[:, walk.POSITION] + walk.HEADER_BYTES
+                yield from self._rows(buffer, piece, starts, piece[:, walk.POSITION] + piece[:, walk.SIZE], first)
             return
         chunk = bytearray()
         begin = 0
@@ -153,7 +156,7 @@ class Decoder:
             except LogError as error:
                 raise self._corrupt(int(rows[i, walk.BASE_OFFSET]), str(error)) from error
             bounds.append((start, len(chunk)))
-            if len(chunk) >= MAX_CHUNK_BYTES or i == len(rows) - 1:
+            if len(chunk) >= PIECE_BYTES or i == len(rows) - 1:
                 edges = np.array(bounds, dtype=np.int64)
                 starts, ends = edges[:, 0].copy(), edges[:, 1].copy()
                 yield from self._rows(walk.as_buffer(chunk), rows[begin : i + 1], starts, ends, first)
@@ -226,6 +229,16 @@ class Decoder:
 
     def _corrupt(self, offset: int, why: str) -> CorruptBatchError:
         return CorruptBatchError(f"{self.topic}-{self.partition}, batch at offset {offset}: {why}")
+
+
+def _pieces(sizes: Int64s) -> Iterator[tuple[int, int]]:
+    """Runs of batches of about PIECE_BYTES; a larger batch is a run of its own."""
+    piece = np.cumsum(sizes) // PIECE_BYTES
+    edges = np.flatnonzero(np.diff(piece)) + 1
+    begin = 0
+    for end in (*edges.tolist(), len(sizes)):
+        yield begin, end
+        begin = end
 
 
 def _timestamp_types(rows: Int64s, records: Int64s) -> pa.Array:

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from log.batch import write_header
+from log.batch import MAX_INT32, RecordBatch, write_header
 from log.compression import Codec, compress
-from log.record import batch_attributes
+from log.record import BatchBuilder, Record, batch_attributes, iter_records
 from spark_jobs.compiled import as_buffer, new_buffer
 from spark_jobs.encode import records as enc
 from spark_jobs.encode.records import Int64s
@@ -132,6 +132,29 @@ class Batch:
             base_sequence=base_sequence,
             record_count=self.count,
         )
+
+    def split(self) -> tuple[Batch, Batch]:
+        """Two stamped batches of half the records each, for a broker that takes none of this size.
+
+        This one must be stamped and hold two records at least. The parts take over its producer id and sequences, so
+        batches behind it keep theirs.
+        """
+        whole = RecordBatch(self.data)
+        records = list(iter_records(whole))
+        middle = len(records) // 2
+        return self._part(whole, records[:middle], 0), self._part(whole, records[middle:], middle)
+
+    def _part(self, whole: RecordBatch, records: list[Record], first: int) -> Batch:
+        builder = BatchBuilder(codec=self.codec)
+        for record in records:
+            builder.append(record.timestamp, record.key, record.value, record.headers)
+        stamps = [record.timestamp for record in records]
+        part = Batch(memoryview(builder.build()), len(records), self.codec, stamps[0], max(stamps))
+        sequence = whole.base_sequence
+        if sequence >= 0:
+            sequence = (sequence + first) & MAX_INT32
+        part.stamp(whole.producer_id, whole.producer_epoch, sequence)
+        return part
 
 
 def encode_batches(columns: Columns, rows: npt.NDArray[np.int64], limit: int, codec: int) -> Iterator[Batch]:

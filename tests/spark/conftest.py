@@ -35,6 +35,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.memory", "2g")
+        # Short queries on few cores: the optimizing compiler and a parallel collector take more than they give.
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.jars", ",".join(map(str, connector.available())))
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
@@ -46,15 +48,30 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     session.stop()
 
 
+# So that consumers may read from the replica in their rack.
+SETTINGS = {"replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"}
+RACKS = {number: {"broker.rack": f"rack-{number}"} for number in range(3)}
+
+
 @pytest.fixture(scope="session")
 def cluster(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three brokers of ours for most tests."""
-    with running_cluster(["odradek"] * 3, tmp_path_factory.mktemp("spark"), f"{zookeeper}/spark") as cluster:
+    place = tmp_path_factory.mktemp("spark")
+    with running_cluster(["odradek"] * 3, place, f"{zookeeper}/spark", SETTINGS, RACKS) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
 def apache(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three brokers of Apache Kafka: the source and the sink work with any compatible broker."""
-    with running_cluster(["kafka"] * 3, tmp_path_factory.mktemp("apache"), f"{zookeeper}/apache") as cluster:
+    place = tmp_path_factory.mktemp("apache")
+    with running_cluster(["kafka"] * 3, place, f"{zookeeper}/apache", SETTINGS, RACKS) as cluster:
         yield cluster
+
+
+@pytest.fixture(params=["cluster", "apache"], ids=["odradek", "kafka"])
+def three(request: pytest.FixtureRequest) -> Cluster:
+    """Three brokers of either kind."""
+    found: Cluster = request.getfixturevalue(request.param)
+    assert len(found.running) == 3
+    return found

@@ -92,6 +92,45 @@ def test_a_crash_in_a_batch(
     assert archived(spark, tmp_path) == EVERYTHING
 
 
+@pytest.mark.parametrize("step", ["before the manifest", "after the manifest", "in the deletions"])
+def test_a_crash_in_the_compaction(
+    spark: Any, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    topic = make_topic(cluster)
+    fill(cluster, topic, 300)
+    options = source(cluster, topic, maxOffsetsPerTrigger="75")
+    archive_job.run(spark, str(tmp_path), options, None, compact=False)
+    folder = tmp_path / f"topic={topic}" / "date=2023-11-14" / "hour=22"
+    assert len(list(folder.glob("*.parquet"))) >= 3
+    seen: list[str] = []
+
+    def crashing(real: Any, at: int) -> Any:
+        def call(self: Any, name: str, *rest: Any) -> Any:
+            if "compact-" in name or name.startswith("topic="):
+                seen.append(name)
+                if len(seen) == at:
+                    raise CrashError(step)
+            return real(self, name, *rest)
+
+        return call
+
+    place, attribute, at = {
+        "before the manifest": (archive_job.Files, "write", 1),
+        "after the manifest": (Archive, "_apply", 1),
+        "in the deletions": (archive_job.Files, "delete", 2),
+    }[step]
+    with monkeypatch.context() as patch:
+        patch.setattr(place, attribute, crashing(getattr(place, attribute), at))
+        with pytest.raises(CrashError):
+            Archive(spark, str(tmp_path)).compact()
+    archive = Archive(spark, str(tmp_path))
+    assert archive.recover() == int(step != "before the manifest")
+    assert archived(spark, tmp_path) == EVERYTHING
+    archive.compact()
+    assert len(list(folder.glob("*.parquet"))) == 1
+    assert archived(spark, tmp_path) == EVERYTHING
+
+
 @pytest.mark.timeout(600)  # starts Spark twice
 def test_a_killed_job_neither_loses_nor_repeats(spark: Any, cluster: Cluster, tmp_path: Path) -> None:
     topic = make_topic(cluster)

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from spark_jobs import fetcher
+from spark_jobs.source import OdradekReader
 from tests.spark.topics import fill, in_order, make_topic, reader
 from tests.support.cluster import Cluster
 
@@ -73,3 +75,27 @@ def test_wrong_options_name_the_cure(spark: Any, cluster: Cluster, options: dict
     topic = make_topic(cluster)
     with pytest.raises(Exception, match=message):
         reader(spark, cluster, topic, **options).collect()
+
+
+def test_the_replica_in_the_same_rack_is_read(three: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = make_topic(three, 1, replicas=3)
+    fill(three, topic, 300, 1)
+    with three.client() as client:
+        leader = client.topic(topic).partitions[0].leader
+    follower = (leader + 1) % 3
+    ports: list[int] = []
+
+    class Noted(fetcher.Connection):
+        def __init__(self, host: str, port: int, *rest: Any, **named: Any) -> None:
+            ports.append(port)
+            super().__init__(host, port, *rest, **named)
+
+    monkeypatch.setattr(fetcher, "Connection", Noted)
+    for rack, brokers in ((f"rack-{leader}", [leader]), (f"rack-{follower}", [leader, follower]), ("far", [leader])):
+        ports.clear()
+        options = {"kafka.bootstrap.servers": three.bootstrap, "subscribe": topic, "kafka.client.rack": rack}
+        source = OdradekReader(options)
+        (task,) = source.partitions()
+        offsets = [offset for batch in source.read(task) for offset in batch.column("offset").to_pylist()]
+        assert offsets == list(range(300))
+        assert ports == [three.brokers[number].port for number in brokers], rack

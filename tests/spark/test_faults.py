@@ -12,21 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from confluent_kafka import Producer
 
 from broker.dev.waiting import wait_until
 from tests.spark import connector
 from tests.spark.topics import in_order, make_topic, reader
 from tests.support.cluster import CLOCK, Broker, Cluster
-
-
-@pytest.fixture(params=["cluster", "apache"], ids=["odradek", "kafka"])
-def three(request: pytest.FixtureRequest) -> Cluster:
-    """Three brokers of either kind."""
-    found: Cluster = request.getfixturevalue(request.param)
-    assert len(found.running) == 3
-    return found
 
 
 def slowly(batches: Iterator[Any]) -> Iterator[Any]:

@@ -158,3 +158,17 @@ def test_without_numba_the_same_bytes_come_out() -> None:
         batch.stamp(1, 2, 3)
         lines.append(bytes(batch.data).hex())
     assert plain.stdout.splitlines() == lines
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_a_split_batch_keeps_records_and_sequences(codec: Codec) -> None:
+    rows = made_up_rows(21, 5)
+    (batch,) = encode_batches(columns_of(rows), np.arange(len(rows)), 1 << 20, codec)
+    batch.stamp(7, 3, 2**31 - 5)
+    parts = batch.split()
+    assert records_of(b"".join(bytes(part.data) for part in parts)) == expected_of(rows)
+    headers = [RecordBatch(part.data) for part in parts]
+    assert [(h.producer_id, h.producer_epoch, h.base_sequence) for h in headers] == [(7, 3, 2**31 - 5), (7, 3, 5)]
+    assert [part.count for part in parts] == [10, 11]
+    batch.stamp(-1, -1, -1)
+    assert [RecordBatch(part.data).base_sequence for part in batch.split()] == [-1, -1]
