@@ -16,6 +16,7 @@ from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
+    NewPartitions,
     NewTopic,
     ResourceType,
 )
@@ -321,6 +322,10 @@ def test_topics_change_while_a_broker_is_away(cluster: Cluster) -> None:
         with pytest.raises(KafkaException) as refused:
             admin.create_topics([NewTopic(dropped, 1, 1)])[dropped].result(30)
         assert refused.value.args[0].name() == "TOPIC_ALREADY_EXISTS"
+        with pytest.raises(KafkaException) as refused:
+            admin.create_partitions([NewPartitions(dropped, 2)])[dropped].result(30)
+        assert refused.value.args[0].name() == "TOPIC_EXCEPTION"
+        assert elect(cluster, PREFERRED, [dropped]) == {dropped: ErrorCode.INVALID_TOPIC_EXCEPTION}
         for broker in (first, second):
             eventually(lambda broker=broker: not (broker.data / f"{dropped}-0").exists(), "its files")  # type: ignore[misc]
         # Another topic with the name of an old one, of which the broker still has a replica.
@@ -356,18 +361,23 @@ def test_topics_change_while_a_broker_is_away(cluster: Cluster) -> None:
     append(first, again, "more")
     everywhere(cluster, again, one, {one, two})
     answer = wire.fetch(away, again, 0)
-    assert ErrorCode.of(answer.error_code) is not NONE
+    assert ErrorCode.of(answer.error_code) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert not wire.records_of(answer)
     assert read_back(cluster, again, 1) == {0: [b"another", b"topic", b"altogether", b"more"]}
     assert elect(cluster, PREFERRED, [again]) == {again: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE}
     assert log_content(away, again, 0) == old_content
     same_on(cluster, [again], [first, second])
 
-    # The name is free again, and what it held before is not there.
-    create(cluster, {dropped: [ids]})
-    assert append(first, dropped, "fresh") == 0
-    assert read_back(cluster, dropped, 1) == {0: [b"fresh"]}
-    same_on(cluster, [grown, dropped], cluster.brokers)
+    # A deletion takes the old data along. The names are free again, and what they held before is not there.
+    admin = admin_of(cluster)
+    admin.delete_topics([again], operation_timeout=30)[again].result(60)
+    with zookeeper_of(cluster) as zookeeper:
+        eventually(lambda: zookeeper.exists(f"/brokers/topics/{again}") is None, "deletion")
+    create(cluster, {dropped: [ids], again: [ids]})
+    for name in (dropped, again):
+        assert append(first, name, "fresh") == 0
+        assert read_back(cluster, name, 1) == {0: [b"fresh"]}
+    same_on(cluster, [grown, dropped, again], cluster.brokers)
     same_on(cluster, [grown], cluster.brokers, 1)
 
 
