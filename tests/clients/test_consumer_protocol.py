@@ -10,10 +10,14 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka import Producer
 
+from network.client import Connection
 from network.protocol.messages.list_groups import ListGroupsRequest
 from tests.clients.group_harness import MemberProcess, Members, wait_for
 from tests.clients.offsets import committed_offsets
-from tests.support.cluster import ROOT, Cluster, python_environment
+from tests.reference import kafka
+from tests.reference.kraft import VERSION
+from tests.support.cluster import CLOCK, HOST, ROOT, Cluster, python_environment
+from tests.support.consumer_member import describe
 from tests.support.consumer_protocol import KINDS, running_consumer_cluster
 
 
@@ -209,3 +213,38 @@ def type_of(cluster: Cluster, group: str) -> str:
         (broker,) = client.brokers()
         listed = client.call_broker(broker, ListGroupsRequest()).groups
     return next(each.group_type for each in listed if each.group_id == group)
+
+
+def test_the_java_consumer_shares_a_group(
+    cluster: Cluster, members: Members, create_topic: CreateTopic, add: Add
+) -> None:
+    """Apache Kafka's own client, 4.1.0, and its group tool."""
+    topic, group = create_topic(4), group_name()
+    libs = kafka.require(VERSION)
+    consumer = ["org.apache.kafka.tools.consumer.ConsoleConsumer", "--topic", topic, "--group", group]
+    consumer += ["--consumer-property", "group.protocol=consumer", "--from-beginning"]
+    command = kafka.java_command(libs, *consumer, "--bootstrap-server", cluster.bootstrap, tool=True)
+    java = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        other = add(group, topic)
+        wait_for(lambda: member_count(cluster, group) == 2 and len(other.owned) == 2, lambda: f"two each: {other}")
+        values = produce(cluster, topic, 40, 4)
+        wait_for(lambda: len(other.records) == 20, lambda: f"half of the records: {other}")
+        assert java.stdout is not None
+        read = {java.stdout.readline().strip() for _ in range(20)}
+        assert read | {record[3] for record in other.records} == set(values)
+        tool = ["org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", "--members"]
+        tool += ["--describe", "--group", group]
+        command = kafka.java_command(libs, *tool, "--bootstrap-server", cluster.bootstrap, tool=True)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=True)
+        rows = [line.split() for line in done.stdout.splitlines() if line.startswith(group)]
+        assert [row[4] for row in rows] == ["2", "2"]
+    finally:
+        java.terminate()
+        java.wait(60)
+    members.wait_balanced([other], names(topic, 4))
+
+
+def member_count(cluster: Cluster, group: str) -> int:
+    with Connection(HOST, cluster.brokers[0].port, "test", CLOCK) as connection:
+        return len(describe(connection, group).members)
