@@ -1,4 +1,4 @@
-"""Groups with `group.protocol=consumer` (KIP-848), on Odradek and on Apache Kafka 4.1.0; about three minutes."""
+"""Groups with `group.protocol=consumer` (KIP-848), on Odradek and on Apache Kafka 4.1.0; about four minutes."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 """The consumer group protocol (KIP-848) on the wire: every answer as Apache Kafka 4.1.0 gives it in KRaft mode.
 
-About one minute for each of the two.
+The four modules of this protocol take about two minutes together; they share a broker of each kind.
 """
 
 from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -22,7 +22,7 @@ from network.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteT
 from network.protocol.messages.describe_groups import DescribeGroupsRequest
 from network.protocol.messages.list_groups import ListGroupsRequest
 from network.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.support.cluster import CLOCK, HOST, Cluster
+from tests.support.cluster import Cluster
 from tests.support.consumer_member import (
     RawMember,
     describe,
@@ -31,37 +31,8 @@ from tests.support.consumer_member import (
     settle,
     wait_until,
 )
-from tests.support.consumer_protocol import KINDS, running_consumer_cluster
 
 Topic = tuple[str, bytes]
-
-
-@pytest.fixture(scope="module", params=KINDS)
-def cluster(
-    request: pytest.FixtureRequest, zookeeper: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Cluster]:
-    name = f"consumer-wire-{request.param}"
-    with running_consumer_cluster(request.param, tmp_path_factory.mktemp(name), f"{zookeeper}/{name}") as cluster:
-        with cluster.client() as client:
-            client.coordinator("any")
-            # Every partition of __consumer_offsets has to be loaded.
-            wait_until(
-                lambda: all(
-                    not client.call_coordinator(f"warm-{n}", 0, DescribeGroupsRequest(groups=[f"warm-{n}"]))
-                    .groups[0]
-                    .error_code
-                    for n in range(20)
-                ),
-                "a loaded coordinator",
-            )
-        yield cluster
-
-
-@pytest.fixture
-def connection(cluster: Cluster) -> Iterator[Connection]:
-    made = Connection(HOST, cluster.brokers[0].port, "contract", CLOCK)
-    yield made
-    made.close()
 
 
 @pytest.fixture
@@ -70,13 +41,13 @@ def group() -> str:
 
 
 @pytest.fixture
-def make_topic(cluster: Cluster, connection: Connection) -> Callable[..., Topic]:
+def make_topic(consumer_cluster: Cluster, connection: Connection) -> Callable[..., Topic]:
     """Creates a topic; returns its name and id."""
 
     def make(partitions: int, name: str | None = None) -> Topic:
         name = name or f"topic-{uuid.uuid4().hex[:10]}"
         wanted = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
-        with cluster.client() as client:
+        with consumer_cluster.client() as client:
             (result,) = client.call_controller(CreateTopicsRequest(topics=[wanted], timeout_ms=15_000)).topics
         assert result.error_code == 0, result.error_message
 
@@ -382,10 +353,10 @@ def test_a_static_member_that_left_for_a_while_has_its_session_only(new_member: 
 # --- changes of topics ---
 
 
-def test_added_partitions(cluster: Cluster, new_member: NewMember, topic: Topic) -> None:
+def test_added_partitions(consumer_cluster: Cluster, new_member: NewMember, topic: Topic) -> None:
     member = new_member(topic[0])
     member.join()
-    with cluster.client() as client:
+    with consumer_cluster.client() as client:
         wanted = CreatePartitionsTopic(name=topic[0], count=6, assignments=None)
         (result,) = client.call_controller(CreatePartitionsRequest(topics=[wanted], timeout_ms=15_000)).results
     assert result.error_code == 0, result.error_message
@@ -394,13 +365,13 @@ def test_added_partitions(cluster: Cluster, new_member: NewMember, topic: Topic)
 
 
 def test_a_deleted_topic(
-    cluster: Cluster, new_member: NewMember, topic: Topic, make_topic: Callable[..., Topic]
+    consumer_cluster: Cluster, new_member: NewMember, topic: Topic, make_topic: Callable[..., Topic]
 ) -> None:
     other = make_topic(2)
     member = new_member(topic[0], other[0])
     member.join()
     assert len(member.owned) == 6
-    with cluster.client() as client:
+    with consumer_cluster.client() as client:
         gone = DeleteTopicState(name=other[0])
         client.call_controller(DeleteTopicsRequest(topics=[gone], timeout_ms=15_000))
     wait_until(lambda: member.beat() and member.owned == owned(topic, 0, 1, 2, 3), "the end of the topic")

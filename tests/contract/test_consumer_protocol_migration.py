@@ -1,66 +1,24 @@
 """Groups with members that change their protocol, and members of both protocols in one group (KIP-848).
 
-As Apache Kafka 4.1.0 in KRaft mode does it; about half a minute for each of the two.
+As Apache Kafka 4.1.0 in KRaft mode does it.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import pytest
 
 from network.client import Connection
 from network.protocol.errors import ErrorCode as E
 from network.protocol.messages import consumer_protocol_subscription as subscription
-from network.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from network.protocol.messages.describe_groups import DescribeGroupsRequest
 from network.protocol.messages.join_group import JoinGroupRequestProtocol
 from network.protocol.messages.list_groups import ListGroupsRequest
 from tests.support.classic_member import TOPIC, ClassicMember, Numbers
-from tests.support.cluster import CLOCK, HOST, Cluster
 from tests.support.consumer_member import RawMember, describe, new_group, wait_until
-from tests.support.consumer_protocol import KINDS, running_consumer_cluster
-
-
-@pytest.fixture(scope="module", params=KINDS)
-def cluster(
-    request: pytest.FixtureRequest, zookeeper: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Cluster]:
-    name = f"consumer-migration-{request.param}"
-    settings = {"group.consumer.migration.policy": "bidirectional"}
-    directory = tmp_path_factory.mktemp(name)
-    with running_consumer_cluster(request.param, directory, f"{zookeeper}/{name}", settings) as cluster:
-        with cluster.client() as client:
-            client.coordinator("any")
-            topics = [CreatableTopic(name=TOPIC, num_partitions=4, replication_factor=1)]
-            client.call_controller(CreateTopicsRequest(topics=topics, timeout_ms=15_000))
-            wait_until(
-                lambda: all(
-                    not client.call_coordinator(f"warm-{n}", 0, DescribeGroupsRequest(groups=[f"warm-{n}"]))
-                    .groups[0]
-                    .error_code
-                    for n in range(20)
-                ),
-                "a loaded coordinator",
-            )
-        yield cluster
-
-
-@pytest.fixture
-def connection(cluster: Cluster) -> Iterator[Connection]:
-    made = Connection(HOST, cluster.brokers[0].port, "contract", CLOCK)
-    yield made
-    made.close()
 
 
 @pytest.fixture
 def group() -> str:
     return new_group()
-
-
-@pytest.fixture
-def newcomer(connection: Connection, group: str) -> RawMember:
-    return RawMember(connection, group, [TOPIC])
 
 
 def numbers(member: RawMember) -> Numbers:

@@ -1,7 +1,7 @@
 """The records of consumer groups are the same on both: each reads what the other wrote (KIP-848).
 
 Odradek's loader reads the partition of `__consumer_offsets` that either broker wrote, and Kafka's own decoder reads
-Odradek's. About half a minute.
+Odradek's.
 """
 
 from __future__ import annotations
@@ -17,41 +17,23 @@ import pytest
 
 from broker.groups import loader
 from broker.groups.consumer.group import ConsumerGroup
+from broker.transactions.store import partition_for
 from log.batch import iter_batches
 from network.client import Connection
-from network.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.reference import kafka
 from tests.reference.kraft import VERSION
 from tests.support.classic_member import ClassicMember
 from tests.support.cluster import CLOCK, HOST, Cluster
 from tests.support.consumer_member import RawMember, describe, new_group, settle, wait_until
-from tests.support.consumer_protocol import KINDS, running_consumer_cluster
-
-
-@pytest.fixture(scope="module", params=KINDS)
-def cluster(
-    request: pytest.FixtureRequest, zookeeper: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Cluster]:
-    name = f"consumer-records-{request.param}"
-    settings = {"offsets.topic.num.partitions": "1", "group.consumer.session.timeout.ms": "45000"}
-    directory = tmp_path_factory.mktemp(name)
-    with running_consumer_cluster(request.param, directory, f"{zookeeper}/{name}", settings) as cluster:
-        with cluster.client() as client:
-            client.coordinator("any")
-            topics = [CreatableTopic(name=name, num_partitions=4, replication_factor=1) for name in ("one", "two")]
-            client.call_controller(CreateTopicsRequest(topics=topics, timeout_ms=15_000))
-        yield cluster
+from tests.support.consumer_protocol import SETTINGS
 
 
 @pytest.fixture
-def group(cluster: Cluster) -> Iterator[tuple[Any, Path]]:
+def group(consumer_cluster: Cluster) -> Iterator[tuple[Any, Path]]:
     """A group with a member of each kind, as the broker describes it, and the log that it is in."""
     name = new_group()
-    with Connection(HOST, cluster.brokers[0].port, "contract", CLOCK) as connection:
-        probe = RawMember(connection, new_group(), ["one", "two"])
-        wait_until(lambda: not probe.full(0).error_code, "a loaded coordinator")
-        wait_until(lambda: probe.beat() and len(probe.owned) == 8, "the topics")
-        probe.leave()
+    broker = consumer_cluster.brokers[0]
+    with Connection(HOST, broker.port, "contract", CLOCK) as connection:
         members = [
             RawMember(connection, name, ["one"]),
             RawMember(connection, name, ["one"], instance_id="static"),
@@ -59,8 +41,9 @@ def group(cluster: Cluster) -> Iterator[tuple[Any, Path]]:
         ]
         for member in members:
             member.join()
-        everything = {each for each in probe.owned if each[0] in {topic for topic, _ in members[0].owned}}
-        settle(members, everything)
+        wait_until(lambda: members[0].beat() and bool(members[0].owned), "partitions")
+        topic_id = next(iter(members[0].owned))[0]
+        settle(members, {(topic_id, number) for number in range(4)})
         classic = ClassicMember(connection, name)
         assert classic.join().error_code == 0
         # One that revokes, and one that waits.
@@ -69,7 +52,8 @@ def group(cluster: Cluster) -> Iterator[tuple[Any, Path]]:
         for member in members:
             member.send(member.epoch, topic_partitions=None)
         described = describe(connection, name)
-        (log,) = cluster.brokers[0].data.glob("__consumer_offsets-0/*.log")
+        partition = partition_for(name, int(SETTINGS["offsets.topic.num.partitions"]))
+        (log,) = broker.data.glob(f"__consumer_offsets-{partition}/*.log")
         yield described, log
 
 
