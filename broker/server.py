@@ -11,7 +11,6 @@ from __future__ import annotations
 import gc
 import logging
 import os
-import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -53,6 +52,7 @@ from broker.server_settings import (
     producer_state_config,
     socket_server_config,
 )
+from broker.stop_signals import catch_stop_signals
 from broker.topic_admin import TopicAdmin, validator
 from broker.transactions.wiring import Transactions
 from controller import broker_connection
@@ -429,16 +429,14 @@ def run_server(config_file: Path | None, overrides: Sequence[str] = ()) -> int:
         return 2
     keep_freed_memory()
     server = BrokerServer(config)
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    wait_for_stop = catch_stop_signals()
     try:
         server.startup()
     except Exception as error:
         logger.critical("the broker could not be started: %s", error, exc_info=not isinstance(error, ConfigError))
         return 1
     _spare_the_collector()
-    stop.wait()
+    wait_for_stop()
     logger.info("stopping")
     server.shutdown()
     return 0
