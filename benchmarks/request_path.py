@@ -246,7 +246,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory(prefix="request-path-") as name:
         server = start_zookeeper(Path(name))
         try:
-            found = run(Path(name), server.connect, options.window, 200 if options.quick else 2000)
+            found = run(Path(name), server.connect, options.window, 100 if options.quick else 600)
         finally:
             server.stop()
     if options.json:

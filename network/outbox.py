@@ -19,6 +19,10 @@ _GATHER_MAX = 64
 _CHUNK = 1 << 20
 _WRITE_BUDGET = 4 << 20
 _PROBE_STRIDE = 128 << 10
+_SMALL_RANGE = 8 << 10
+_SMALL_TOTAL = 64 << 10
+
+_CANNOT_TELL = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
 _probe_supported = hasattr(os, "preadv") and hasattr(os, "RWF_NOWAIT")
 _probe_buffers = [bytearray(1)]
@@ -47,10 +51,58 @@ def in_page_cache(fd: int, position: int, size: int) -> bool:
     except BlockingIOError:
         return False
     except OSError as error:
-        if error.errno in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
+        if error.errno in _CANNOT_TELL:
             _probe_supported = error.errno == errno.EOPNOTSUPP  # a property of one file system, not of the kernel
             return True
         raise
+
+
+def read_cached(fd: int, position: int, size: int) -> bytearray | None:
+    """A range that is in the page cache; None when it is not, or not in full. As with `in_page_cache`, a file system
+    that cannot tell counts as cached."""
+    buffer = bytearray(size)
+    if not size:
+        return buffer
+    try:
+        count = os.preadv(fd, [buffer], position, os.RWF_NOWAIT if _probe_supported else 0)
+    except BlockingIOError:
+        return None
+    except OSError as error:
+        if error.errno not in _CANNOT_TELL:
+            return None  # the usual way will find it too
+        count = os.preadv(fd, [buffer], position)
+    return buffer if count == size else None
+
+
+def read_small_ranges(parts: list[Any]) -> list[Any]:
+    """The gather list with its small cached file ranges read and joined with the buffers around them.
+
+    A small answer is then one `send`, where header, probe of the page cache and file would be three system calls. Reads
+    and joins at most `_SMALL_TOTAL` bytes, so that a slow peer's answer does not lie in memory; ranges that are read
+    are released.
+    """
+    out: list[Any] = []
+    joined: list[Any] = []
+    left = _SMALL_TOTAL
+    for part in parts:
+        is_range = is_file_range(part)
+        size = part.size if is_range else len(part)
+        piece = part
+        if is_range:
+            piece = read_cached(part.fd, part.position, size) if size <= min(left, _SMALL_RANGE) else None
+        if piece is None or size > left:
+            if joined:
+                out.append(b"".join(joined))
+                joined = []
+            out.append(part)
+            continue
+        if is_range:
+            part.release()
+        left -= size
+        joined.append(piece)
+    if joined:
+        out.append(b"".join(joined))
+    return out
 
 
 class Outbox:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from network import mute
 from network.file_range import FileRange, release_parts
 from network.mute import NOT_MUTED, REFUSED, TRANSITIONS
-from network.outbox import COLD, DONE, ShortFile
+from network.outbox import COLD, DONE, ShortFile, read_small_ranges
 from network.request_channel import CLOSE_CONNECTION, NO_OP, SEND, START_THROTTLING
 from network.server_connection import HOLD_CLOSING, HOLD_OUTPUT, ServerConnection
 
@@ -133,6 +133,8 @@ class ResponseWriter:
             self._table.close(connection)
 
     def _send(self, connection: ServerConnection, request: Request, parts: list[Any]) -> None:
+        if len(parts) > 1:
+            parts = read_small_ranges(parts)
         single = len(parts) == 1
         # With more requests of this connection at hand, the serving loop writes short answers together.
         together = connection.ahead is not None and connection.in_service and single and len(parts[0]) <= _SHORT

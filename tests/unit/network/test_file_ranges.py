@@ -231,7 +231,7 @@ def test_peer_that_leaves_while_a_range_is_warmed(
 ) -> None:
     reading = threading.Event()
     go_on = threading.Event()
-    ranges = [Range(data[0], 0, 1000), Range(data[0], 0, 10)]
+    ranges = [Range(data[0], 0, 100_000), Range(data[0], 0, 10)]
 
     def read_through(fd: int, position: int, size: int) -> None:
         reading.set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from network.outbox import BLOCKED, DONE, Outbox
+from network.outbox import BLOCKED, DONE, Outbox, read_small_ranges
 from network.transport import PlaintextTransport
 
 
@@ -22,8 +22,8 @@ class _Transport(PlaintextTransport):
 
 
 class _Range:
-    def __init__(self, fd: int, size: int) -> None:
-        self.fd, self.position, self.size, self.released = fd, 0, size, 0
+    def __init__(self, fd: int, size: int, position: int = 0) -> None:
+        self.fd, self.position, self.size, self.released = fd, position, size, 0
 
     def read(self) -> bytes:
         raise AssertionError("sent from the file")
@@ -45,3 +45,36 @@ def test_a_full_socket_is_not_asked_twice(tmp_path: Path) -> None:
         assert outbox.write(transport) == DONE
         assert transport.offered == [1000, 600, 200]
         assert part.released == 1
+
+
+def test_small_ranges_are_read_and_joined_with_their_neighbours(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    content = bytes(range(256)) * 1000
+    path.write_bytes(content)
+    with path.open("rb") as file:
+        fd = file.fileno()
+        small, empty, large = _Range(fd, 300, 7), _Range(fd, 0), _Range(fd, 100_000)
+        parts = read_small_ranges([b"head", small, memoryview(b"-"), empty, b"-", large, b"tail"])
+        assert parts == [b"head" + content[7:307] + b"--", large, b"tail"]
+        assert [small.released, empty.released, large.released] == [1, 1, 0]
+
+
+def test_what_is_read_of_one_answer_is_bounded(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(8192))
+    big = bytes(70_000)
+    with path.open("rb") as file:
+        ranges = [_Range(file.fileno(), 8192) for _ in range(20)]
+        parts = read_small_ranges([big, *ranges])
+        assert parts[0] is big
+        assert sum(each.released for each in ranges) <= 8
+        assert [part for part in parts if isinstance(part, _Range)] == [each for each in ranges if not each.released]
+
+
+def test_a_small_range_behind_the_end_of_its_file_stays_a_range(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"short")
+    with path.open("rb") as file:
+        cut = _Range(file.fileno(), 100)
+        assert read_small_ranges([b"head", cut]) == [b"head", cut]
+        assert cut.released == 0
