@@ -77,8 +77,9 @@ class Joining:
                 return
             group = self._store.get_or_add(request.group_id)
             if group is None:
+                # A member of the consumer protocol was faster: the next try finds its group.
                 is_consumer = self._store.get_consumer(request.group_id) is not None
-                error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL if is_consumer else ErrorCode.NOT_COORDINATOR
+                error = ErrorCode.REBALANCE_IN_PROGRESS if is_consumer else ErrorCode.NOT_COORDINATOR
                 callback(JoinResult(error, request.member_id))
                 return
         with group.lock:

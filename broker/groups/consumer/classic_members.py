@@ -66,7 +66,7 @@ class ClassicMembers:
             assigning.assign(update, groups.config.assignors)
             after = groups.reconcile(update, member_id, subscription.owned)
         except Exception:
-            update.undo()
+            groups.undo(update)
             raise
         groups.restart_session(group, member_id)
         groups.timers.end_deadline(group, member_id)
@@ -171,6 +171,8 @@ class ClassicMembers:
         self, group: ConsumerGroup, member_id: str, instance_id: str | None, generation_id: int | None = None
     ) -> ClassicProtocols:
         """The member must be there, speak the classic protocol, and be at the generation if one is given."""
+        if group.is_dead:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if instance_id is not None:
             membership.require_static(group, member_id, instance_id)
         membership.require_member(group, member_id)

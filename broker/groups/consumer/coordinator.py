@@ -121,7 +121,7 @@ class ConsumerGroups:
             assigning.assign(update, self.config.assignors)
             after = self.reconcile(update, member_id, request.owned)
         except Exception:
-            update.undo()
+            self.undo(update)
             raise
         self.restart_session(group, member_id)
         is_told = request.epoch == 0 or request.is_full or before.assigned != after.assigned
@@ -268,6 +268,12 @@ class ConsumerGroups:
                 self.start_deadline(group, member_id, _DID_NOT_REVOKE)
 
     # --- writing ---
+
+    def undo(self, update: Update) -> None:
+        """Take back what a request changed before it was refused."""
+        if update:
+            update.undo()
+            self._watch_all(update.group)
 
     def write(self, update: Update, done: Done) -> None:
         """Write an update; called under the group's lock."""

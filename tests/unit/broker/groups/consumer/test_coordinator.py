@@ -11,6 +11,8 @@ from broker.groups.consumer.assignors.spec import Members, PartitionCounts, Part
 from broker.groups.consumer.model import MemberState
 from broker.groups.consumer.states import ConsumerGroupState
 from broker.groups.offset_service import Committer
+from broker.groups.store import TransactionalProducer
+from network.protocol.errors import ApiError
 from network.protocol.errors import ErrorCode as E
 from tests.support.consumer_groups import CONFIG, Client, consumer_coordinator, group_of, stored_state
 from tests.support.groups import Coordinator, MemoryLog
@@ -160,7 +162,47 @@ def append(log: MemoryLog, coordinator: Coordinator, key: bytes, value: bytes | 
     log.append(coordinator.store.partition_of("g"), builder.build(), -1, 1_000, lambda *_: None)
 
 
+def test_offsets_of_a_transaction(coordinator: Coordinator) -> None:
+    producer = TransactionalProducer(7, 0, "x")
+    member = Client(coordinator, "m", "t")
+    member.join()
+    (refused,) = coordinator.commit({"t-0": 1}, Committer("g", "m", None, 5), producer).value.values()
+    assert refused is E.ILLEGAL_GENERATION
+    (refused,) = coordinator.commit({"t-0": 1}, Committer("g", "stranger", None, 1), producer).value.values()
+    assert refused is E.UNKNOWN_MEMBER_ID
+    for committer in (Committer("g"), Committer("g", "m", None, 1)):
+        (error,) = coordinator.commit({"t-0": 1}, committer, producer).value.values()
+        assert error is E.NONE
+    assert coordinator.committed(require_stable=True) == {}
+    partition = coordinator.store.partition_of("g")
+    coordinator.core.on_transaction_completed(7, [partition], True)
+    coordinator.scheduler.tick()
+    assert coordinator.committed(require_stable=True) == {"t-0": 1}
+
+
 # --- failures ---
+
+
+def test_a_request_that_is_refused_leaves_the_timers(coordinator: Coordinator) -> None:
+    static = Client(coordinator, "a", "t", instance_id="i")
+    static.join()
+    static.leave(-2)
+    bad = Client(coordinator, "b", "t", instance_id="i", regex="(")
+    bad.epoch = 0
+    with pytest.raises(ApiError):
+        bad.join()
+    core = coordinator.core.consumer_groups
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    topics, core.topics = core.topics, fail  # type: ignore[assignment]
+    with pytest.raises(ZeroDivisionError):
+        Client(coordinator, "b", "t", instance_id="i").join()
+    core.topics = topics
+    assert group_of(coordinator).members.keys() == group_of(coordinator).sessions.keys() == {"a"}
+    coordinator.advance(11_000)
+    assert group_of(coordinator).members == {}
 
 
 @pytest.mark.parametrize(
