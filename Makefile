@@ -4,7 +4,7 @@
 #   make check       lint, types and unit tests, 4 minutes
 #   make contract    what both Odradek and Apache Kafka must do, real clients included, 8 minutes
 #   make clients     client libraries and their consumer groups, operator's commands, 6 minutes
-#   make cluster     several brokers, mixed with Apache Kafka's too, 5 minutes
+#   make cluster     several brokers, mixed with Apache Kafka's too, 12 minutes
 #   make faults      brokers killed and disks full, 4 minutes
 #   make reference   files that change hands with Apache Kafka, 4 minutes
 #   make spark       the Spark source and sink, 5 minutes
