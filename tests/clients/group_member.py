@@ -13,6 +13,7 @@ import json
 import signal
 import sys
 import threading
+import time
 from typing import Any
 
 stopping = threading.Event()
@@ -90,7 +91,7 @@ def run_confluent(options: argparse.Namespace) -> None:
     seen, uncommitted = 0, False
     while not stopping.is_set():
         if options.stall_after is not None and seen >= options.stall_after:
-            stopping.wait(0.1)
+            time.sleep(0.1)  # not stopping.wait: the signal handler would wait for the lock inside
             continue
         messages = [message for message in consumer.consume(100, 0.2) if not message.error()]
         if messages:

@@ -120,6 +120,27 @@ def test_a_group_grows_to_many_members_and_shrinks(
     members.wait_balanced(crowd[:3], names(topic, 12))
 
 
+def test_twelve_members_of_three_libraries(
+    cluster: Cluster, members: Members, create_topic: Callable[..., str]
+) -> None:
+    """They come all at once; then a third crashes while a third leaves."""
+    topic, group = create_topic(24), group_name()
+    mixed = [members.add(library, group, topic) for library in LIBRARIES * 4]
+    members.wait_balanced(mixed, names(topic, 24), spread=0)
+    values = produce(cluster, topic, 480, 24)
+    members.wait_values(values)
+    assert set(members.counts(values).values()) == {1}
+    crashing, leaving, staying = mixed[:4], mixed[4:8], mixed[8:]
+    for member in crashing:
+        member.kill()
+    for member in leaving:
+        member.leave()
+    members.wait_balanced(staying, names(topic, 24), spread=0)
+    values = produce(cluster, topic, 240, 24)
+    members.wait_values(values)
+    assert set(members.counts(values).values()) == {1}
+
+
 @pytest.mark.parametrize("library", ["confluent", "aiokafka"])
 def test_a_static_member_restarts_without_a_rebalance(
     library: str, cluster: Cluster, members: Members, create_topic: Callable[..., str]
