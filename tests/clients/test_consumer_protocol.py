@@ -26,7 +26,14 @@ def cluster(
     request: pytest.FixtureRequest, zookeeper: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Cluster]:
     name = f"consumer-protocol-{request.param}"
-    directory, settings = tmp_path_factory.mktemp(name), {"group.consumer.migration.policy": "bidirectional"}
+    directory, settings = (
+        tmp_path_factory.mktemp(name),
+        {
+            "group.consumer.migration.policy": "bidirectional",
+            # Longer than a restart of the broker takes on a busy machine.
+            "group.consumer.session.timeout.ms": "20000",
+        },
+    )
     with running_consumer_cluster(request.param, directory, f"{zookeeper}/{name}", settings) as cluster:
         yield cluster
 
@@ -134,6 +141,8 @@ def test_offsets_and_members_survive_a_restart_of_the_coordinator(
     members.wait_balanced([first, second], names(topic, 4))
     old = produce(cluster, topic, 40, 4)
     members.wait_values(old)
+    # A commit that is on its way while the broker stops is not what this is about.
+    wait_for(lambda: committed_offsets(cluster, group) == {(topic, n): 10 for n in range(4)}, "the commits")
     owned = set(first.owned)
     cluster.brokers[0].stop()
     cluster.brokers[0].start()
