@@ -15,13 +15,18 @@ from tests.spark import connector
 from tests.support.cluster import Cluster, python_environment, running_cluster
 
 
-@pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """``local[2]`` with our source registered, and Spark's own connector where it can be had."""
+def require_java() -> None:
+    """Skip where Spark can't run."""
     try:
         find_java()
     except MissingPrerequisiteError as error:
         pytest.skip(f"Spark needs Java: {error}")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """``local[2]`` with our source registered, and Spark's own connector where it can be had."""
+    require_java()
     from pyspark.sql import SparkSession
 
     from spark_jobs.source import register

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions
 
+from broker.dev.waiting import wait_until
 from tests.spark import connector
 from tests.spark.topics import fill, in_order, make_topic
-from tests.support.cluster import Cluster
+from tests.support.cluster import CLOCK, Cluster
 
 
 @pytest.fixture(autouse=True)
@@ -62,6 +67,83 @@ def test_reads(spark: Any, cluster: Cluster, filled: str) -> None:
         if rows and "maxRecordsPerPartition" not in options:
             assert ours.rdd.getNumPartitions() == theirs.rdd.getNumPartitions(), options
         assert rows or "1800000000000" in options.get("startingTimestamp", "")
+
+
+def progress(query: Any) -> list[tuple[str, str, int]]:
+    """Start, end and rows of each batch that read something."""
+    found = []
+    for each in query.recentProgress:
+        (source,) = each.sources
+        if source.numInputRows:
+            found.append((json.loads(source.startOffset), json.loads(source.endOffset), source.numInputRows))
+    return found
+
+
+def test_streams(spark: Any, cluster: Cluster, tmp_path: Path) -> None:
+    """Batch by batch the same offsets and rows, over restarts and a topic that grows."""
+    topic = make_topic(cluster)
+    fill(cluster, topic, 400)
+
+    def run(name: str, **options: str) -> tuple[list[tuple[str, str, int]], list[Any]]:
+        given = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": topic, **options}
+        frame = spark.readStream.format(name).options(**given, includeHeaders="true").load()
+        query = (
+            frame.writeStream.format("parquet")
+            .option("path", str(tmp_path / name / "out"))
+            .option("checkpointLocation", str(tmp_path / name / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(120)
+        assert query.exception() is None
+        return progress(query), in_order(spark.read.parquet(str(tmp_path / name / "out")).collect())
+
+    start = {"startingOffsets": offsets(topic, 7, -2, 100)}
+    limited = {**start, "maxOffsetsPerTrigger": "100"}
+    for count, options in ((0, limited), (90, start), (0, start), (300, limited)):
+        if count == 300:
+            admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+            for future in admin.create_partitions([NewPartitions(topic, 4)]).values():
+                future.result(30)
+            cluster.wait_topic(topic, 4)
+        fill(cluster, topic, count, 4 if count == 300 else 3)
+        (theirs, their_rows), (ours, our_rows) = run("kafka", **options), run("odradek", **options)
+        assert ours == theirs
+        assert our_rows == their_rows
+    assert len(our_rows) == 400 - 7 - 100 + 90 + 300
+
+
+def test_a_compacted_topic(spark: Any, cluster: Cluster, tmp_path: Path) -> None:
+    """Offsets with gaps, after the broker's cleaner: the same rows, whole, split and as a stream."""
+    config = {"cleanup.policy": "compact", "segment.bytes": "16384", "min.cleanable.dirty.ratio": "0.01"}
+    topic = make_topic(cluster, 1, replicas=3, **config)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "batch.num.messages": 40})
+    for n in range(3000):
+        producer.produce(topic, b"value %d" % n * 5, b"k%d" % (n % 150), partition=0)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+    frames = both(spark, cluster, topic)
+    assert wait_until(lambda: frames[1].count() < 1500, CLOCK, 90_000, 500), "the cleaner has not compacted the topic"
+    for options in ({}, {"minPartitions": "9"}, {"startingOffsets": offsets(topic, 1111)}):
+        theirs, ours = both(spark, cluster, topic, **options)
+
+        def same(theirs: Any = theirs, ours: Any = ours) -> bool:
+            return bool(in_order(ours.collect()) == in_order(theirs.collect()))
+
+        # The cleaner may go on between the two reads.
+        assert wait_until(same, CLOCK, 60_000, 500), options
+    rows = in_order(frames[1].collect())
+    latest = {b"k%d" % (n % 150): b"value %d" % n * 5 for n in range(3000)}
+    assert {bytes(r.key): bytes(r.value) for r in rows} == latest
+    stream = spark.readStream.format("odradek").option("kafka.bootstrap.servers", cluster.bootstrap)
+    stream = stream.options(subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger="700").load()
+    sink = stream.writeStream.format("parquet").option("path", str(tmp_path / "out"))
+    query = sink.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+    streamed = in_order(spark.read.parquet(str(tmp_path / "out")).collect())
+    last = {bytes(r.key): r.offset for r in streamed}
+    assert last == {b"k%d" % (n % 150): n for n in range(2850, 3000)}
+    assert streamed == rows or len(streamed) > len(in_order(frames[1].collect()))
 
 
 def test_both_refuse_the_same(spark: Any, cluster: Cluster, filled: str) -> None:
