@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+CLOSE_TIMEOUT_S = 10.0
+
 
 class ControllerState(Enum):
     """What the controller is doing: its metric value and the name of its timer (none: not timed)."""
@@ -174,8 +176,12 @@ class ControllerEventManager:
         self._run(event)
         return True
 
-    def close(self, last: Event) -> None:
-        """Preempt what is queued, process `last`, and end the thread."""
+    def close(self, last: Event, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
+        """Preempt what is queued, process `last`, and end the thread.
+
+        An event under way may wait for a ZooKeeper that is gone; after `timeout_s` the thread is left to itself, so
+        that the broker stops all the same. It is a daemon, and ends with the ZooKeeper session.
+        """
         if self._closed:
             return
         self.clear_and_put(last)
@@ -186,7 +192,9 @@ class ControllerEventManager:
             while self.step():
                 pass
         elif self._thread is not threading.current_thread():
-            self._thread.join()
+            self._thread.join(timeout_s)
+            if self._thread.is_alive():
+                logger.warning("the controller's event thread did not end in %g s; going on without it", timeout_s)
 
     def _loop(self) -> None:
         while True:

@@ -274,3 +274,29 @@ def test_one_dead_broker_delays_nobody_and_its_queue_goes_with_it() -> None:
     blocked.set()
     manager.shutdown()
     assert log == [3]
+
+
+def test_close_does_not_wait_for_ever_for_an_event() -> None:
+    """As when ZooKeeper is gone for good while a broker stops."""
+    manager = ControllerEventManager(SystemClock(), lambda *_: None)
+    manager.start()
+    gone, begun = threading.Event(), threading.Event()
+
+    def wait_for_zookeeper() -> None:
+        begun.set()
+        gone.wait(60)
+
+    manager.put(Event("wait", ControllerState.CONTROLLER_CHANGE, wait_for_zookeeper))
+    assert begun.wait(10)
+    last: list[bool] = []
+    closing = threading.Thread(
+        target=lambda: manager.close(
+            Event("last", ControllerState.CONTROLLER_SHUTDOWN, lambda: last.append(True)), timeout_s=0.2
+        ),
+        daemon=True,
+    )
+    closing.start()
+    closing.join(20)
+    assert not closing.is_alive()
+    assert not last
+    gone.set()
