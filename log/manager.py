@@ -458,7 +458,7 @@ class LogManager:
     def update_default_config(self, config: LogConfig) -> None:
         """Use new broker defaults, under the overrides of each topic."""
         with self._table.lock:
-            self._configs.defaults = config
+            self._configs.set_defaults(config)
             logs = self.all_logs()
         for log in logs:
             log.update_config(self._configs.get(log.topic_partition.topic))
