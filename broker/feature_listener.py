@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from broker.context import Features
 from controller.zk import paths
 from controller.zk.payloads import PayloadError
+from controller.zk.reruns import Reruns
 from controller.zk.session import DataHandler, SessionExpiredError, SessionHandler
 
 if TYPE_CHECKING:
@@ -44,28 +45,22 @@ class FeatureListener:
         self._halt = halt
         self._clock = clock
         self._features = Features()
-        self._wanted = False
-        self._closed = False
         self._changed = threading.Condition()
-        self._thread = threading.Thread(target=self._loop, name=_NAME, daemon=True)
+        self._reruns = Reruns(_NAME, self._guarded_read, clock)
 
     def start(self) -> None:
         """Watch, read once and start the thread. Raises IncompatibleFeaturesError and what the read raises."""
-        enqueue = self._enqueue
-        self._zk.session.register_data_handler(DataHandler(paths.FEATURE, enqueue, enqueue, enqueue))
-        self._zk.session.register_session_handler(SessionHandler(_NAME, after_new_session=enqueue))
+        request = self._reruns.request
+        self._zk.session.register_data_handler(DataHandler(paths.FEATURE, request, request, request))
+        self._zk.session.register_session_handler(SessionHandler(_NAME, after_new_session=request))
         self._read()
-        self._thread.start()
+        self._reruns.start()
 
     def close(self) -> None:
         """Stop listening; idempotent."""
         self._zk.session.unregister_session_handler(_NAME)
         self._zk.session.unregister_data_handler(paths.FEATURE)
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-        if self._thread.is_alive() and self._thread is not threading.current_thread():
-            self._thread.join()
+        self._reruns.close()
 
     def await_epoch(self, epoch: int, timeout_ms: float) -> None:
         """Block until this broker has seen that epoch or a later one. Raises TimeoutError."""
@@ -77,29 +72,17 @@ class FeatureListener:
                     raise TimeoutError(f"epoch {epoch} of the finalized features did not arrive within {timeout_ms} ms")
                 self._clock.wait(self._changed, left)
 
-    def _enqueue(self) -> None:
-        with self._changed:
-            self._wanted = True
-            self._changed.notify_all()
-
-    def _loop(self) -> None:
-        while True:
-            with self._changed:
-                while not self._wanted and not self._closed:
-                    self._clock.wait(self._changed, None)
-                self._wanted = False
-                if self._closed:
-                    return
-            try:
-                self._read()
-            except IncompatibleFeaturesError as error:
-                logger.critical("%s", error)
-                self._halt()
-                return
-            except SessionExpiredError:
-                pass  # the new session enqueues a read
-            except Exception:
-                logger.exception("could not read %s", paths.FEATURE)
+    def _guarded_read(self) -> None:
+        try:
+            self._read()
+        except IncompatibleFeaturesError as error:
+            logger.critical("%s", error)
+            self._reruns.close()
+            self._halt()
+        except SessionExpiredError:
+            pass  # the new session asks again
+        except Exception:
+            logger.exception("could not read %s", paths.FEATURE)
 
     def _read(self) -> None:
         features = self._current()

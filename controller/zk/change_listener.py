@@ -7,13 +7,13 @@ whoever runs next; a broker that was away longer reads everything when it starts
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from controller.zk.access import ZnodeAccess
 from controller.zk.ops import Delete
 from controller.zk.paths import sequence_of
+from controller.zk.reruns import Reruns
 from controller.zk.session import ChildHandler, SessionExpiredError, SessionHandler
 
 if TYPE_CHECKING:
@@ -40,37 +40,26 @@ class ChangeListener:
         self._process = process
         self._clock = clock
         self._last_applied = -1
-        self._wanted = False
-        self._closed = False
-        self._changed = threading.Condition()
-        self._thread: threading.Thread | None = None
+        self._name = f"change-listener{path}"
+        self._reruns = Reruns(self._name, self._guarded_run, clock)
 
     def start(self, *, own_thread: bool = True) -> None:
         """Register the handlers and apply all notifications that are there."""
-        name = f"change-listener{self._path}"
-        self._client.session.register_child_handler(ChildHandler(self._path, self._enqueue))
-        self._client.session.register_session_handler(SessionHandler(name, after_new_session=self._enqueue))
+        request = self._reruns.request
+        self._client.session.register_child_handler(ChildHandler(self._path, request))
+        self._client.session.register_session_handler(SessionHandler(self._name, after_new_session=request))
         self.run()
         if own_thread:
-            self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
-            self._thread.start()
+            self._reruns.start()
 
     def close(self) -> None:
-        self._client.session.unregister_session_handler(f"change-listener{self._path}")
+        self._client.session.unregister_session_handler(self._name)
         self._client.session.unregister_child_handler(self._path)
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
+        self._reruns.close()
 
     def step(self) -> bool:
         """Run once if a run is waiting; returns whether it did."""
-        with self._changed:
-            wanted, self._wanted = self._wanted, False
-        if wanted and not self._closed:
-            self._guarded_run()
-        return wanted
+        return self._reruns.step()
 
     def run(self) -> None:
         """List, apply what is new, remove what is old."""
@@ -96,21 +85,6 @@ class ChangeListener:
             self._process(data)
         except Exception:
             logger.exception("Could not process change notification %s/%s", self._path, name)
-
-    def _enqueue(self) -> None:
-        with self._changed:
-            self._wanted = True
-            self._changed.notify_all()
-
-    def _loop(self) -> None:
-        while True:
-            with self._changed:
-                while not self._wanted and not self._closed:
-                    self._changed.wait()
-                if self._closed:
-                    return
-                self._wanted = False
-            self._guarded_run()
 
     def _guarded_run(self) -> None:
         try:
