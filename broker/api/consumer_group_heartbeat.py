@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from broker.api.authorization import Operation, ResourceType
 from broker.api.registry import Call, api
-from broker.groups.consumer.assignors.spec import Partitions, TopicIdPartition
 from broker.groups.consumer.config import max_version
-from broker.groups.consumer.model import by_topic
+from broker.groups.consumer.model import by_topic, from_topics
 from broker.groups.consumer.requests import HeartbeatRequest, HeartbeatResult
 from broker.groups.requests import coordinator_of, java_address, may, require_group
 from network.protocol.api import ApiKey
@@ -46,18 +45,12 @@ def handle(call: Call[ConsumerGroupHeartbeatRequest]) -> None:
         topics=None if request.subscribed_topic_names is None else frozenset(request.subscribed_topic_names),
         regex=request.subscribed_topic_regex,
         assignor=request.server_assignor,
-        owned=_owned(request.topic_partitions),
+        owned=None if request.topic_partitions is None else from_topics(request.topic_partitions),
         client_id=call.header.client_id or "",
         client_host=java_address(call.connection.client_host),
         has_own_id=call.version >= 1,
     )
     coordinator.consumer_group_heartbeat(heartbeat, lambda result: call.respond(_response(result)))
-
-
-def _owned(topics: list[TopicPartitions] | None) -> Partitions | None:
-    if topics is None:
-        return None
-    return frozenset(TopicIdPartition(topic.topic_id, number) for topic in topics for number in topic.partitions)
 
 
 def _response(result: HeartbeatResult) -> ConsumerGroupHeartbeatResponse:

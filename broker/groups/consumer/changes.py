@@ -6,12 +6,12 @@ log says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from broker.groups import record_keys
-from broker.groups.consumer.assignors.spec import Partitions, TopicIdPartition
+from broker.groups.consumer.assignors.spec import Partitions
 from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.consumer.model import (
     ClassicProtocols,
@@ -21,6 +21,7 @@ from broker.groups.consumer.model import (
     Subscription,
     TopicMetadata,
     by_topic,
+    from_topics,
 )
 from network.protocol.messages import consumer_group_current_member_assignment_value as current_value
 from network.protocol.messages import consumer_group_member_metadata_value as member_value
@@ -211,15 +212,6 @@ def _held(partitions: Partitions) -> list[current_value.TopicPartitions]:
     ]
 
 
-class _StoredPartitions(Protocol):
-    topic_id: bytes
-    partitions: list[int]
-
-
-def _partitions(stored: Iterable[_StoredPartitions]) -> Partitions:
-    return frozenset(TopicIdPartition(topic.topic_id, number) for topic in stored for number in topic.partitions)
-
-
 def _decode_epoch(_: str, value: bytes) -> Change:
     return SetEpoch(ConsumerGroupMetadataValue.decode_versioned(value).epoch)
 
@@ -259,7 +251,7 @@ def _decode_target_epoch(_: str, value: bytes) -> Change:
 
 def _decode_target(member_id: str, value: bytes) -> Change:
     stored = target_value.ConsumerGroupTargetAssignmentMemberValue.decode_versioned(value)
-    return SetTarget(member_id, _partitions(stored.topic_partitions))
+    return SetTarget(member_id, from_topics(stored.topic_partitions))
 
 
 def _decode_current(member_id: str, value: bytes) -> Change:
@@ -271,8 +263,8 @@ def _decode_current(member_id: str, value: bytes) -> Change:
             stored.member_epoch,
             stored.previous_member_epoch,
             MemberState(stored.state) if known else MemberState.UNKNOWN,
-            _partitions(stored.assigned_partitions),
-            _partitions(stored.partitions_pending_revocation),
+            from_topics(stored.assigned_partitions),
+            from_topics(stored.partitions_pending_revocation),
         ),
     )
 

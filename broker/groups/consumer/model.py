@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from broker.groups.consumer.assignors.spec import NO_PARTITIONS, Partitions, TopicIdPartition
 
@@ -92,3 +92,15 @@ def by_topic(partitions: Iterable[TopicIdPartition]) -> Mapping[bytes, list[int]
     for topic_id, partition in sorted(partitions):
         grouped.setdefault(topic_id, []).append(partition)
     return grouped
+
+
+class TopicPartitions(Protocol):
+    """How records and requests name the partitions of a topic."""
+
+    topic_id: bytes
+    partitions: list[int]
+
+
+def from_topics(topics: Iterable[TopicPartitions]) -> Partitions:
+    """The other way round."""
+    return frozenset(TopicIdPartition(topic.topic_id, number) for topic in topics for number in topic.partitions)
