@@ -17,11 +17,10 @@ import time
 from pathlib import Path
 from typing import Literal
 
-from kazoo.client import KazooClient
-
 from broker.dev.processes import free_ports
 from broker.dev.zookeeper import ZooKeeperServer
 from tests.support.cluster import CLOCK, Broker, Cluster, running_cluster
+from tests.support.zookeeper import zookeeper_client
 
 SESSION_MS = 4000
 METRICS = ("create", "controller", "failover", "after_session", "stop", "restart")
@@ -64,9 +63,7 @@ def controller_failover(cluster: Cluster) -> float:
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient, NewTopic
 
-    zk = KazooClient(cluster.zookeeper)
-    zk.start(30)
-    try:
+    with zookeeper_client(cluster.zookeeper) as zk:
         began = time.monotonic()
         zk.delete("/controller")
         while True:
@@ -82,25 +79,17 @@ def controller_failover(cluster: Cluster) -> float:
         while not known_everywhere(cluster, "after", 1):
             time.sleep(0.01)
         return time.monotonic() - began
-    finally:
-        zk.stop()
-        zk.close()
 
 
 def leader_failover(cluster: Cluster, leader: Broker, topic: str) -> tuple[float, float]:
     """Seconds from the kill of the leader, and from the end of its session, to the first acknowledged record."""
-    zk = KazooClient(cluster.zookeeper)
-    zk.start(30)
     ended: list[float] = []
-    try:
+    with zookeeper_client(cluster.zookeeper) as zk:
         zk.exists(f"/brokers/ids/{leader.broker_id}", watch=lambda _: ended.append(time.monotonic()))
         leader.kill()
         began = time.monotonic()
         produce(cluster, topic)
         done = time.monotonic()
-    finally:
-        zk.stop()
-        zk.close()
     return done - began, done - ended[0]
 
 

@@ -15,7 +15,6 @@ from click.testing import CliRunner, Result
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
-from kazoo.client import KazooClient
 
 from broker.cli.errors import CommandError
 from broker.cli.main import odradek
@@ -36,6 +35,7 @@ from network.protocol.messages.metadata import MetadataRequest, MetadataRequestT
 from spark_jobs.jobs import reassignment_plan
 from tests.reference import kafka
 from tests.support.cluster import CLOCK, Broker, Cluster, running_cluster
+from tests.support.zookeeper import zookeeper_client
 
 RACKS = {0: "left", 1: "left", 2: "right", 3: "right"}
 WAIT_MS = 60_000
@@ -328,18 +328,9 @@ def limit_by_hand(cluster: Cluster, topic: str, side: str, broker: int) -> None:
 
 def throttled_brokers(cluster: Cluster) -> list[str]:
     """Brokers that ZooKeeper has a rate for."""
-    client = KazooClient(hosts=cluster.zookeeper)
-    client.start(30)
-
-    def data(name: str) -> bytes:
-        return client.get(f"/config/brokers/{name}")[0]
-
-    try:
-        entities = client.get_children("/config/brokers")
-        return sorted(name for name in entities if b"per.second" in data(name) or b"throttled.rate" in data(name))
-    finally:
-        client.stop()
-        client.close()
+    with zookeeper_client(cluster.zookeeper) as client:
+        found = {name: client.get(f"/config/brokers/{name}")[0] for name in client.get_children("/config/brokers")}
+    return sorted(name for name, data in found.items() if b"per.second" in data or b"throttled.rate" in data)
 
 
 def bytes_on(cluster: Cluster, broker: int, topic: str) -> int:

@@ -49,6 +49,7 @@ from tests.support.replication import (
     read_back,
     wait_in_sync,
 )
+from tests.support.zookeeper import zookeeper_client
 
 SETTINGS = {
     "zookeeper.session.timeout.ms": "18000",
@@ -82,17 +83,6 @@ def cluster(shared: Cluster) -> Cluster:
     """All of them run at the start of a test."""
     come_back(shared, *(broker for broker in shared.brokers if broker not in shared.running))
     return shared
-
-
-@contextlib.contextmanager
-def zookeeper_of(cluster: Cluster) -> Iterator[KazooClient]:
-    client = KazooClient(hosts=cluster.zookeeper)
-    client.start(30)
-    try:
-        yield client
-    finally:
-        client.stop()
-        client.close()
 
 
 def eventually(condition: Callable[[], bool], what: object, timeout_ms: int = 60_000) -> None:
@@ -223,7 +213,7 @@ def test_unclean_elections(cluster: Cluster) -> None:
     }
     everywhere(cluster, asked, two, {two})
     everywhere(cluster, off, -1, {one})
-    with zookeeper_of(cluster) as zookeeper:
+    with zookeeper_client(cluster.zookeeper) as zookeeper:
         for name in (asked, config):
             state = json.loads(zookeeper.get(f"/brokers/topics/{name}/partitions/0/state")[0])
             assert (state["leader"], state["isr"], state.get("leader_recovery_state")) == (two, [two], 1)
@@ -236,7 +226,7 @@ def test_unclean_elections(cluster: Cluster) -> None:
         wait_in_sync(cluster, name)
     everywhere(cluster, off, one, {one, two})
     everywhere(cluster, asked, two, {one, two})
-    with zookeeper_of(cluster) as zookeeper:
+    with zookeeper_client(cluster.zookeeper) as zookeeper:
         state = json.loads(zookeeper.get(f"/brokers/topics/{asked}/partitions/0/state")[0])
         assert "leader_recovery_state" not in state
     # All partitions: those that need nothing are left out.
@@ -309,7 +299,7 @@ def test_topics_change_while_a_broker_is_away(cluster: Cluster) -> None:
     old_content = log_content(away, again, 0)
     append(first, trimmed, *(f"r{number}" for number in range(8)))
 
-    with zookeeper_of(cluster) as zookeeper:
+    with zookeeper_client(cluster.zookeeper) as zookeeper:
         # New partitions, one of them with no replica that lives.
         write_assignment(zookeeper, grown, {"1": [three, one, two], "2": [three]})
         everywhere(cluster, grown, one, {one, two}, 1)
@@ -371,7 +361,7 @@ def test_topics_change_while_a_broker_is_away(cluster: Cluster) -> None:
     # A deletion takes the old data along. The names are free again, and what they held before is not there.
     admin = admin_of(cluster)
     admin.delete_topics([again], operation_timeout=30)[again].result(60)
-    with zookeeper_of(cluster) as zookeeper:
+    with zookeeper_client(cluster.zookeeper) as zookeeper:
         eventually(lambda: zookeeper.exists(f"/brokers/topics/{again}") is None, "deletion")
     create(cluster, {dropped: [ids], again: [ids]})
     for name in (dropped, again):
@@ -398,7 +388,7 @@ def test_the_controller_znode_changed_by_hand_under_load(cluster: Cluster) -> No
     load = IdempotentLoad(cluster.bootstrap, topic, 3)
     reader = Reader(cluster.bootstrap, topic, 3)
     load.wait_progress()
-    with zookeeper_of(cluster) as zookeeper:
+    with zookeeper_client(cluster.zookeeper) as zookeeper:
         for step in ("deleted", "deleted at once again", "named another", "not readable"):
             before, epoch = controller_znode(zookeeper)
             other = next(number for number in ids if number != before)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,19 +16,9 @@ from broker.dev.waiting import wait_until
 from network.cluster_client import ClusterClient
 from network.protocol.errors import ApiError
 from tests.support.cluster import CLOCK, Broker, Cluster
+from tests.support.zookeeper import zookeeper_client
 
 SETTINGS = {"zookeeper.session.timeout.ms": "3000", "auto.leader.rebalance.enable": "false"}
-
-
-@contextlib.contextmanager
-def zookeeper(cluster: Cluster) -> Iterator[KazooClient]:
-    client = KazooClient(hosts=cluster.zookeeper)
-    client.start(30)
-    try:
-        yield client
-    finally:
-        client.stop()
-        client.close()
 
 
 def controller(client: KazooClient) -> tuple[int, int] | None:
@@ -85,7 +75,7 @@ def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
 
 
 def test_topics_by_znodes_through_changes_of_controller(cluster: Cluster) -> None:
-    with zookeeper(cluster) as client:
+    with zookeeper_client(cluster.zookeeper) as client:
         first = controller(client)
         assert first is not None
         write_topic(client, "hand", {"0": [0], "1": [1], "2": [2]})
@@ -130,7 +120,7 @@ def test_topics_by_znodes_through_changes_of_controller(cluster: Cluster) -> Non
 
 
 def test_a_paused_controller_comes_back_silent(cluster: Cluster) -> None:
-    with zookeeper(cluster) as client:
+    with zookeeper_client(cluster.zookeeper) as client:
         first = controller(client)
         assert first is not None
         paused = cluster.brokers[first[0]]

@@ -18,7 +18,7 @@ from broker.dev.waiting import wait_until
 from log.batch import iter_batches
 from log.checkpoint import OffsetCheckpoint
 from log.topic_partition import TopicPartition
-from tests.cluster.test_controller import controller, eventually, leaders, zookeeper
+from tests.cluster.test_controller import controller, eventually, leaders
 from tests.support.cluster import CLOCK, HOST, Broker, Cluster
 from tests.support.proxy import Proxy
 from tests.support.replication import (
@@ -30,6 +30,7 @@ from tests.support.replication import (
     read_back,
     wait_in_sync,
 )
+from tests.support.zookeeper import zookeeper_client
 
 TOPIC = "t"
 SETTINGS = {
@@ -75,7 +76,7 @@ def start_first(cluster: Cluster, broker: Broker) -> None:
     """Start all; `broker` is the controller."""
     broker.start()
     broker.wait_listening()
-    with zookeeper(cluster) as client:
+    with zookeeper_client(cluster.zookeeper) as client:
         eventually(lambda: (controller(client) or (-1, 0))[0] == broker.broker_id, "election", 60_000)
     for other in cluster.brokers:
         if other is not broker:
@@ -120,7 +121,7 @@ def test_high_watermark_one_round_trip_behind(protocol: str, make: Callable[...,
         create_topic(cluster, TOPIC, [[1, 2]], min_isr=1)
         values = [b"acknowledged %d" % number for number in range(20)]
         write(cluster, 0, values)
-        with zookeeper(cluster) as client:
+        with zookeeper_client(cluster.zookeeper) as client:
             # Nobody sees the follower's restart as a death, so it stays in the ISR.
             bystander.kill()
             follower.kill()
@@ -173,7 +174,7 @@ def test_logs_that_diverged_below_the_high_watermark(protocol: str, make: Callab
         content = file.read_bytes()
         keep = list(iter_batches(content))[-lost].position
         file.write_bytes(content[:keep])
-    with zookeeper(cluster) as client:
+    with zookeeper_client(cluster.zookeeper) as client:
         for broker in cluster.brokers:
             end_session(client, broker)
         follower.start()

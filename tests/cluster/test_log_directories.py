@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from kazoo.client import KazooClient
 
 from broker.dev.waiting import wait_until
 from network.protocol.errors import ErrorCode
@@ -26,6 +25,7 @@ from tests.support.replication import (
     read_back,
     wait_in_sync,
 )
+from tests.support.zookeeper import zookeeper_client
 
 # Each broker leads two of six partitions, so that a directory with three has replicas of both roles.
 ASSIGNMENT = [[0, 1, 2], [1, 2, 0], [2, 0, 1]] * 2
@@ -65,13 +65,8 @@ def repair_directory(directory: Path) -> None:
 
 
 def children(cluster: Cluster, path: str) -> list[str]:
-    client = KazooClient(hosts=cluster.zookeeper)
-    client.start(30)
-    try:
+    with zookeeper_client(cluster.zookeeper) as client:
         return list(client.get_children(path))
-    finally:
-        client.stop()
-        client.close()
 
 
 def wait_empty(cluster: Cluster, path: str) -> None:

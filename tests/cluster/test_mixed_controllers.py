@@ -7,8 +7,9 @@ from collections.abc import Callable
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.cluster.test_controller import controller, eventually, everywhere, zookeeper
+from tests.cluster.test_controller import controller, eventually, everywhere
 from tests.support.cluster import Cluster
+from tests.support.zookeeper import zookeeper_client
 
 SETTINGS = {"zookeeper.session.timeout.ms": "6000", "auto.leader.rebalance.enable": "false"}
 
@@ -57,7 +58,7 @@ def round_trip(cluster: Cluster, topic: str, partitions: int, already: int, coun
 def test_each_kind_controls_the_other(make_cluster: Callable[..., Cluster]) -> None:
     cluster = make_cluster(["odradek", "kafka"], settings=SETTINGS)
     odradek, kafka = cluster.brokers
-    with zookeeper(cluster) as client:
+    with zookeeper_client(cluster.zookeeper) as client:
         # Odradek starts faster and is the controller.
         first = controller(client)
         assert first is not None

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from confluent_kafka import Producer
-from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from broker.cli.main import odradek
@@ -31,6 +30,7 @@ from tests.support.replication import (
     read_back,
     wait_in_sync,
 )
+from tests.support.zookeeper import zookeeper_client
 
 TOPIC = "moving"
 PARTITIONS = 3
@@ -130,23 +130,18 @@ def controller_of(cluster: Cluster) -> int:
 
 def elect_controller(cluster: Cluster, kind: str) -> None:
     """Take /controller away from brokers until one of this kind has it."""
-    client = KazooClient(hosts=cluster.zookeeper)
-    client.start(30)
+    with zookeeper_client(cluster.zookeeper) as client:
 
-    def elected() -> bool:
-        try:
-            if cluster.brokers[json.loads(client.get("/controller")[0])["brokerid"]].kind == kind:
-                return True
-            client.delete("/controller")
-        except NoNodeError:
-            pass
-        return False
+        def elected() -> bool:
+            try:
+                if cluster.brokers[json.loads(client.get("/controller")[0])["brokerid"]].kind == kind:
+                    return True
+                client.delete("/controller")
+            except NoNodeError:
+                pass
+            return False
 
-    try:
         assert wait_until(elected, CLOCK, 60_000, 1000), f"no {kind} broker becomes controller"
-    finally:
-        client.stop()
-        client.close()
 
 
 @pytest.fixture

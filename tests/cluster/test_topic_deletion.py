@@ -7,10 +7,11 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import KafkaException
 
-from tests.cluster.test_controller import controller, eventually, everywhere, zookeeper
+from tests.cluster.test_controller import controller, eventually, everywhere
 from tests.reference import kafka
 from tests.support.cluster import Cluster
 from tests.support.replication import IdempotentLoad, check_replicas, create_topic, delete_topic, read_back
+from tests.support.zookeeper import zookeeper_client
 
 TOPIC = "doomed"
 ASSIGNMENT = [[0, 1, 2], [1, 2, 0], [2, 0, 1]]
@@ -29,7 +30,7 @@ def test_deletion_waits_for_a_dead_replica(kinds: list[str], make_cluster: Calla
     if "kafka" in kinds:
         kafka.require()
     cluster = make_cluster(kinds, settings=SETTINGS)
-    with zookeeper(cluster) as client:
+    with zookeeper_client(cluster.zookeeper) as client:
         # Broker 1 is not the controller, so that the same one controls before and after its death.
         while (now := controller(client)) is None or now[0] == 1:
             client.delete("/controller")

@@ -10,7 +10,7 @@ import pytest
 
 from broker.dev.processes import free_ports
 from broker.dev.zookeeper import ZooKeeperServer
-from tests.cluster.test_controller import controller, eventually, zookeeper
+from tests.cluster.test_controller import controller, eventually
 from tests.support.cluster import CLOCK, Cluster
 from tests.support.proxy import Proxy
 from tests.support.replication import (
@@ -23,6 +23,7 @@ from tests.support.replication import (
     read_back,
     wait_in_sync,
 )
+from tests.support.zookeeper import zookeeper_client
 
 ASSIGNMENT = [[0, 1, 2], [1, 2, 0], [2, 0, 1]]
 PARTITIONS = len(ASSIGNMENT)
@@ -91,7 +92,7 @@ def test_zookeeper_restarts(make: Callable[..., Cluster], tmp_path: Path) -> Non
         server.wait_until_ready(CLOCK)
         cluster = make(server.connect)
         cluster.start()
-        with zookeeper(cluster) as client:
+        with zookeeper_client(cluster.zookeeper) as client:
             before = controller(client)
         running = Running(cluster)
         server.process.kill()
@@ -102,7 +103,7 @@ def test_zookeeper_restarts(make: Callable[..., Cluster], tmp_path: Path) -> Non
         server.wait_until_ready(CLOCK)
         cluster.wait_ready()
         running.wait_progress()
-        with zookeeper(cluster) as client:
+        with zookeeper_client(cluster.zookeeper) as client:
             eventually(lambda: sorted(client.get_children("/brokers/ids")) == ["0", "1", "2"], "registration")
             eventually(lambda: controller(client) is not None, "election")
             assert before is not None
@@ -131,7 +132,7 @@ def test_one_broker_loses_zookeeper(make: Callable[..., Cluster], chroot: str) -
         cluster = make(chroot, {0: f"{proxy.address}/{path}"})
         lonely = cluster.brokers[0]
         lonely.start()
-        with zookeeper(cluster) as client:
+        with zookeeper_client(cluster.zookeeper) as client:
             eventually(lambda: (controller(client) or (-1, 0))[0] == 0, "election of broker 0", 60_000)
             for other in cluster.brokers[1:]:
                 other.start()

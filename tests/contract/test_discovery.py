@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 
 import pytest
-from kazoo.client import KazooClient
 
 from broker.dev.waiting import wait_until
 from network.protocol.api import API
@@ -18,6 +17,7 @@ from network.protocol.uuids import ZERO_UUID
 from tests.support import wire
 from tests.support.cluster import CLOCK, HOST, Broker, Cluster
 from tests.support.sockets import RawClient, api_versions_frame
+from tests.support.zookeeper import zookeeper_client
 
 TOPIC, BROKER = 2, 4
 FROM_TOPIC, STATIC, DEFAULT = 1, 4, 5
@@ -57,17 +57,12 @@ def test_the_features_epoch_follows_the_znode(cluster: Cluster, broker: Broker) 
     def epoch() -> int:
         return int(wire.call(broker, ApiVersionsRequest("t", "1"), 3).finalized_features_epoch)
 
-    zk = KazooClient(cluster.zookeeper)
-    zk.start(30)
-    try:
+    with zookeeper_client(cluster.zookeeper) as zk:
         data, stat = zk.get("/feature")
         # The controller writes it right after its election, the broker sees it a moment later.
         assert wait_until(lambda: epoch() == stat.version, CLOCK, WAIT_MS)
         zk.set("/feature", data)
         assert wait_until(lambda: epoch() == stat.version + 1, CLOCK, WAIT_MS)
-    finally:
-        zk.stop()
-        zk.close()
 
 
 def test_null_is_all_topics_and_empty_is_none(cluster: Cluster, broker: Broker) -> None:

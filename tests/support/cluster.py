@@ -10,14 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from kazoo.client import KazooClient
-
 from broker.dev.cluster import small_cluster_settings
 from broker.dev.processes import ManagedProcess, free_ports, is_listening
 from broker.dev.waiting import wait_until
 from network.cluster_client import ClusterClient
 from network.protocol.errors import ApiError
 from tests.reference import kafka
+from tests.support.zookeeper import zookeeper_client
 from timer.clock import SystemClock
 
 Kind = Literal["odradek", "kafka"]
@@ -206,14 +205,9 @@ class Cluster:
 
     def wait_forgotten(self, broker: Broker) -> None:
         """Until ZooKeeper has ended the session of a broker that was killed; before, its id can't register again."""
-        client = KazooClient(hosts=self.zookeeper)
-        client.start(30)
-        try:
-            path = f"/brokers/ids/{broker.broker_id}"
+        path = f"/brokers/ids/{broker.broker_id}"
+        with zookeeper_client(self.zookeeper) as client:
             assert wait_until(lambda: client.exists(path) is None, CLOCK, START_TIMEOUT_MS), f"{path} stays"
-        finally:
-            client.stop()
-            client.close()
 
     def stop(self) -> None:
         """End all processes, in order where they let themselves be."""
