@@ -9,11 +9,14 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tests.support.cluster import ROOT, python_environment
+from confluent_kafka import Producer
+
+from tests.support.cluster import ROOT, Cluster, python_environment
 
 Name = tuple[str, int]
 TIMEOUT_S = 120.0  # what a step may take on a busy machine; a quiet one needs seconds
@@ -26,6 +29,27 @@ def wait_for(condition: Callable[[], Any], what: str, timeout_s: float = TIMEOUT
         assert time.monotonic() < end, f"not in {timeout_s} s: {what() if callable(what) else what}"
         time.sleep(0.05)
     return value
+
+
+def produce(cluster: Cluster, topic: str, count: int, partitions: int) -> list[str]:
+    """Send so many values, spread over the partitions; returns them."""
+    prefix = uuid.uuid4().hex[:8]
+    values = [f"{prefix}-{number}" for number in range(count)]
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 2})
+    for number, value in enumerate(values):
+        producer.produce(topic, value, partition=number % partitions)
+    assert producer.flush(20) == 0
+    return values
+
+
+def names(topic: str, count: int) -> set[Name]:
+    """All partitions of a topic."""
+    return {(topic, number) for number in range(count)}
+
+
+def group_name() -> str:
+    """Of a group that no other test has."""
+    return f"group-{uuid.uuid4().hex[:8]}"
 
 
 class MemberProcess:

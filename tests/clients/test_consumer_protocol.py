@@ -8,11 +8,10 @@ import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
-from confluent_kafka import Producer
 
 from network.client import Connection
 from network.protocol.messages.list_groups import ListGroupsRequest
-from tests.clients.group_harness import MemberProcess, Members, wait_for
+from tests.clients.group_harness import MemberProcess, Members, group_name, names, produce, wait_for
 from tests.clients.offsets import committed_offsets
 from tests.reference import kafka
 from tests.reference.kraft import VERSION
@@ -36,25 +35,6 @@ def cluster(
     )
     with running_consumer_cluster(request.param, directory, f"{zookeeper}/{name}", settings) as cluster:
         yield cluster
-
-
-def produce(cluster: Cluster, topic: str, count: int, partitions: int) -> list[str]:
-    """Send so many values, spread over the partitions; returns them."""
-    prefix = uuid.uuid4().hex[:8]
-    values = [f"{prefix}-{number}" for number in range(count)]
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 2})
-    for number, value in enumerate(values):
-        producer.produce(topic, value, partition=number % partitions)
-    assert producer.flush(20) == 0
-    return values
-
-
-def names(topic: str, count: int) -> set[tuple[str, int]]:
-    return {(topic, number) for number in range(count)}
-
-
-def group_name() -> str:
-    return f"group-{uuid.uuid4().hex[:8]}"
 
 
 @pytest.fixture

@@ -7,36 +7,16 @@ import uuid
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import Producer
 
 from broker.dev.processes import is_listening
 from network.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from network.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from network.protocol.messages.describe_groups import DescribeGroupsRequest
-from tests.clients.group_harness import Members, wait_for
+from tests.clients.group_harness import Members, group_name, names, produce, wait_for
 from tests.clients.offsets import committed_offsets
 from tests.support.cluster import HOST, Broker, Cluster
 
 LIBRARIES = ["confluent", "kafka-python", "aiokafka"]
-
-
-def produce(cluster: Cluster, topic: str, count: int, partitions: int) -> list[str]:
-    """Send so many values, spread over the partitions; returns them."""
-    prefix = uuid.uuid4().hex[:8]
-    values = [f"{prefix}-{number}" for number in range(count)]
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 2})
-    for number, value in enumerate(values):
-        producer.produce(topic, value, partition=number % partitions)
-    assert producer.flush(20) == 0
-    return values
-
-
-def names(topic: str, count: int) -> set[tuple[str, int]]:
-    return {(topic, number) for number in range(count)}
-
-
-def group_name() -> str:
-    return f"group-{uuid.uuid4().hex[:8]}"
 
 
 def start_when_the_old_session_is_over(broker: Broker) -> None:

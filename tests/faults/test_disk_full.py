@@ -5,7 +5,6 @@ The small disk is a tmpfs, mounted where the tests run as root; elsewhere the te
 
 from __future__ import annotations
 
-import errno
 import os
 import subprocess
 from collections.abc import Callable, Iterator
@@ -34,6 +33,7 @@ from network.protocol.messages.incremental_alter_configs import (
 )
 from network.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.support.cluster import CLOCK, Cluster
+from tests.support.disks import fill, small_file_system
 from tests.support.sessions import await_session_end
 
 WAIT_MS = 60_000
@@ -50,16 +50,8 @@ SETTINGS = {
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 24 MiB."""
-    path = tmp_path / "small"
-    path.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(path)]
-    mounted = subprocess.run(command, capture_output=True, text=True, check=False)
-    if mounted.returncode:
-        pytest.skip(f"no tmpfs can be mounted here: {mounted.stderr.strip()}")
-    try:
+    with small_file_system(tmp_path / "small", "24m") as path:
         yield path
-    finally:
-        subprocess.run(["umount", "-l", str(path)], check=True)
 
 
 class Disks:
@@ -152,22 +144,6 @@ class Disks:
 
 def log_bytes(partition: Path) -> int:
     return sum(path.stat().st_size for path in list(partition.glob("*.log")) if path.exists())
-
-
-def fill(path: Path, leave: int) -> Path:
-    """A file that takes all space but `leave` bytes."""
-    ballast = path / "ballast"
-    fd = os.open(ballast, os.O_WRONLY | os.O_CREAT)
-    try:
-        while True:
-            os.write(fd, b"x" * 65536)
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
-        os.ftruncate(fd, max(0, os.fstat(fd).st_size - leave))
-    finally:
-        os.close(fd)
-    return ballast
 
 
 def test_full_while_producing(make_cluster: Callable[..., Cluster], small_disk: Path, tmp_path: Path) -> None:

@@ -6,9 +6,6 @@ can show the same, and the rest is skipped.
 
 from __future__ import annotations
 
-import errno
-import os
-import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +17,7 @@ from log.config import LogConfig
 from log.errors import StorageError
 from log.partition_log import PartitionLog
 from log.topic_partition import TopicPartition
+from tests.support.disks import fill, small_file_system
 from tests.unit.log.harness import append, contents
 from tests.unit.log.test_manager import Broker, crash, new
 
@@ -30,17 +28,8 @@ SMALL = LogConfig(segment_bytes=100_000, index_interval_bytes=100, segment_index
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 1 MiB."""
-    path = tmp_path / "small"
-    path.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(path)], capture_output=True, text=True, check=False
-    )
-    if mounted.returncode:
-        pytest.skip(f"no tmpfs can be mounted here: {mounted.stderr.strip()}")
-    try:
+    with small_file_system(tmp_path / "small", "1m") as path:
         yield path
-    finally:
-        subprocess.run(["umount", "-l", str(path)], check=True)
 
 
 def acknowledged_until_full(log: PartitionLog, start: int) -> int:
@@ -51,23 +40,6 @@ def acknowledged_until_full(log: PartitionLog, start: int) -> int:
         except StorageError:
             return number
     raise AssertionError("the disk has not become full")
-
-
-def fill(path: Path, leave: int = 0) -> Path:
-    """A file that takes all space but about `leave` bytes."""
-    ballast = path / "ballast"
-    fd = os.open(ballast, os.O_WRONLY | os.O_CREAT)
-    try:
-        while True:
-            os.write(fd, b"x" * 4096)
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
-        if leave:
-            os.ftruncate(fd, max(0, os.fstat(fd).st_size - leave))
-    finally:
-        os.close(fd)
-    return ballast
 
 
 @pytest.mark.parametrize("leave", [0, 4096, 8192, 12288, 20480, 65536])
