@@ -280,10 +280,21 @@ def create_topic(
     config: Mapping[str, str] | None = None,
 ) -> None:
     """A topic that acknowledges with so many replicas, known to every broker."""
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, **QUIET})
     configs = {"min.insync.replicas": str(min_isr), **(config or {})}
     new = NewTopic(topic, len(assignment), replica_assignment=assignment, config=configs)
-    admin.create_topics([new], operation_timeout=30)[topic].result(60)
+
+    def created() -> bool:
+        # A client each time: librdkafka goes on asking the controller that it was told of first.
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, **QUIET})
+        try:
+            admin.create_topics([new], operation_timeout=30)[topic].result(60)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.NOT_CONTROLLER:
+                raise
+            return False
+        return True
+
+    assert wait_until(created, CLOCK, 30_000, 200), f"no controller makes {topic}"
     wait_in_sync(cluster, topic)
 
 
