@@ -16,7 +16,9 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-PYTEST := $(BIN)/python -m pytest
+# Tests run in so many processes side by side, each taking whole files.
+WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 SUITES := contract clients cluster faults simulation spark docker reference
 
 .PHONY: help run up test check lint types unit $(SUITES) clean

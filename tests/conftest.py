@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,16 +11,41 @@ from typing import Any
 
 import pytest
 
+from broker.dev import processes
 from broker.dev.processes import free_ports
 from broker.dev.zookeeper import ZooKeeperServer
 from tests.support.cluster import CLOCK, Cluster, running_cluster
+from tests.support.paths import ROOT
 
 _chroots = itertools.count()
+
+
+# Long files first, so that workers side by side end together; the others as they are found.
+_FIRST = ["docker", "cluster", "spark", "contract", "clients"]
+_LAST = ["unit"]
 
 
 def pytest_configure() -> None:
     """SIGTERM ends the run as Ctrl-C does, so that fixtures stop the processes that they started."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker:
+        # Each worker has ports of its own: one of a broker that is down for a while is not free.
+        number, workers = int(worker.removeprefix("gw")), int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+        size = len(processes.PORTS) // workers
+        processes.PORTS = processes.PORTS[number * size : (number + 1) * size]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Suites in the order of `_FIRST` and `_LAST`."""
+
+    def place(item: pytest.Item) -> int:
+        suite = item.path.relative_to(ROOT / "tests").parts[0]
+        if suite in _LAST:
+            return len(_FIRST) + 1
+        return _FIRST.index(suite) if suite in _FIRST else len(_FIRST)
+
+    items.sort(key=place)
 
 
 @pytest.fixture(scope="session")

@@ -97,14 +97,14 @@ class ManagedProcess:
 
 # Below the range from which systems take the ports of outgoing connections: one of those could be in use again
 # before its new owner has bound it.
-_PORTS = range(10_000, 32_768)
+PORTS = range(10_000, 32_768)
 
 
 def free_ports(count: int, host: str = "127.0.0.1", *, consecutive: bool = False) -> list[int]:
     """Ports that nobody listens on at the moment, all different, or one behind the other. Raises CommandError."""
     for _ in range(1000):
-        start = random.choice(_PORTS[: len(_PORTS) - count])
-        ports = list(range(start, start + count)) if consecutive else random.sample(_PORTS, count)
+        start = random.choice(PORTS[: len(PORTS) - count])
+        ports = list(range(start, start + count)) if consecutive else random.sample(PORTS, count)
         if all(_is_free(host, port) for port in ports):
             return ports
     raise CommandError(f"no {count} free ports on {host}")

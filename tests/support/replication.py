@@ -18,10 +18,14 @@ from broker.dev.waiting import wait_until
 from log.checkpoint import OffsetCheckpoint
 from log.topic_partition import TopicPartition as LogPartition
 from log.verify import Severity, Verifier
+from network.protocol.errors import ApiError, ErrorCode
+from network.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.support import wire
 from tests.support.cluster import CLOCK, Broker, Cluster
 
 # A broker that is down is no error here.
 logging.getLogger("kafka").setLevel(logging.CRITICAL)
+METADATA_VERSION = 9
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 # Chatter about brokers that are down is no news in tests that kill them.
 QUIET = {"log_level": 0, "reconnect.backoff.max.ms": 500, "topic.metadata.refresh.interval.ms": 2000}
@@ -299,10 +303,20 @@ def create_topic(
 
 
 def partitions_of(broker: Broker, topic: str) -> dict[int, tuple[int, set[int], set[int]]]:
-    """Leader, replicas and ISR of each partition as one broker tells them."""
-    admin = AdminClient({"bootstrap.servers": broker.address, **QUIET})
-    found = admin.list_topics(topic, timeout=15).topics[topic].partitions
-    return {number: (entry.leader, set(entry.replicas), set(entry.isrs)) for number, entry in found.items()}
+    """Leader, replicas and ISR of each partition as this very broker tells them: client libraries ask any.
+
+    Raises:
+        ApiError: The broker doesn't know the topic.
+        OSError: The broker doesn't answer.
+    """
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+    (found,) = wire.call(broker, request, METADATA_VERSION).topics
+    if found.error_code:
+        raise ApiError(ErrorCode.of(found.error_code))
+    return {
+        entry.partition_index: (entry.leader_id, set(entry.replica_nodes), set(entry.isr_nodes))
+        for entry in found.partitions
+    }
 
 
 def leader_of(cluster: Cluster, topic: str, partition: int = 0, asked: Broker | None = None) -> int:
@@ -325,7 +339,7 @@ def wait_in_sync(cluster: Cluster, topic: str, timeout_ms: int = 60_000) -> None
         for broker in cluster.running:
             try:
                 found = partitions_of(broker, topic)
-            except (KafkaException, KeyError) as error:
+            except (ApiError, OSError) as error:
                 last[:] = [broker.broker_id, error]
                 return False
             last[:] = [broker.broker_id, found]
