@@ -1,32 +1,43 @@
-"""Java properties text, as far as the small files of a data directory need it."""
+"""Java properties text: `server.properties`, and the small files of a data directory."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_LINE_END = re.compile(r"\r\n|\r|\n")
 _TO_ESCAPE = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Keys and values; comments and blank lines are skipped, escapes resolved. Raises ValueError on a bad escape."""
-    result: dict[str, str] = {}
+    """Read `key=value`, `key: value` or `key value` lines; `#` and `!` start comments, a backslash continues a line.
+
+    Later lines win. Raises `ValueError` for a malformed unicode escape.
+    """
+    properties: dict[str, str] = {}
+    for line in _logical_lines(text):
+        key, value = _split(line)
+        properties[_unescape(key)] = _unescape(value)
+    return properties
+
+
+def _logical_lines(text: str) -> Iterator[str]:
     pending = ""
-    for raw in text.splitlines():
-        line = pending + raw.lstrip(" \t\f")
+    # Not `splitlines`, which ends lines at other characters too.
+    for raw in _LINE_END.split(text):
+        line = raw.lstrip(" \t\f")
         if not pending and (not line or line[0] in "#!"):
             continue
+        line = pending + line
         backslashes = len(line) - len(line.rstrip("\\"))
         if backslashes % 2:
             pending = line[:-1]
             continue
         pending = ""
-        key, value = _split(line)
-        result[_unescape(key)] = _unescape(value)
+        yield line
     if pending:
-        key, value = _split(pending)
-        result[_unescape(key)] = _unescape(value)
-    return result
+        yield pending
 
 
 def _split(line: str) -> tuple[str, str]:
@@ -65,7 +76,8 @@ def _unescape(text: str) -> str:
             position += 4
         else:
             out.append(_ESCAPES.get(character, character))
-    return "".join(out)
+    # Two escapes of a surrogate pair are one character.
+    return "".join(out).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
 def format_properties(values: Mapping[str, str], comment: str = "") -> str:

@@ -10,8 +10,8 @@ from typing import Any
 from broker.config.broker_keys import BROKER_KEYS, SYNONYMS
 from broker.config.keys import ConfigError, UpdateMode, parse_value
 from broker.config.listeners import Endpoint, parse_endpoints, parse_protocol_map
-from broker.config.properties import parse_properties
 from broker.config.versions import MetadataVersion
+from log.properties_text import parse_properties
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 

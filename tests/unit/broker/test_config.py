@@ -5,7 +5,6 @@ import pytest
 from broker.config.broker_keys import BROKER_KEYS
 from broker.config.kafka_config import KafkaConfig
 from broker.config.keys import ConfigError
-from broker.config.properties import parse_properties
 from broker.config.topic_config import java_double, topic_defaults, validate_topic_overrides
 from broker.config.topic_keys import TOPIC_KEYS
 from broker.config.versions import MetadataVersion, resolve_version
@@ -131,18 +130,6 @@ def test_good_topic_overrides() -> None:
     validate_topic_overrides(
         {"cleanup.policy": "compact,delete", "follower.replication.throttled.replicas": "0:1,1:2"}, config()
     )
-
-
-def test_properties_file() -> None:
-    text = "# comment\n! too\nbroker.id=1\n  listeners : PLAINTEXT\\://x:1,\\\n    SSL://y:2\nempty\nkey\\ a value b\n"
-    text += "u=\\u0041\n"
-    assert parse_properties(text) == {
-        "broker.id": "1",
-        "listeners": "PLAINTEXT://x:1,SSL://y:2",
-        "empty": "",
-        "key a": "value b",
-        "u": "A",
-    }
 
 
 def test_versions() -> None:

@@ -102,11 +102,26 @@ def test_directories_must_fit():
 
 @given(st.dictionaries(st.text(min_size=1, max_size=8), st.text(max_size=8), max_size=4))
 def test_properties_round_trip(values):
-    assert parse_properties(format_properties(values).encode("latin-1").decode("latin-1")) == values or any(
-        0xD800 <= ord(c) <= 0xFFFF or ord(c) > 0xFFFF for c in "".join([*values, *values.values()])
-    )
+    assert parse_properties(format_properties(values).encode("latin-1").decode("latin-1")) == values
+
+
+def test_properties_file() -> None:
+    text = "# comment\n! too\nbroker.id=1\n  listeners : PLAINTEXT\\://x:1,\\\n    SSL://y:2\nempty\nkey\\ a value b\n"
+    text += "u=\\u0041\n"
+    assert parse_properties(text) == {
+        "broker.id": "1",
+        "listeners": "PLAINTEXT://x:1,SSL://y:2",
+        "empty": "",
+        "key a": "value b",
+        "u": "A",
+    }
 
 
 def test_properties_syntax():
     text = "! comment\n a : b \\\n   c\nkey\nd\\=e=f\\u0041\n\n#x\nlast=1\\"
     assert parse_properties(text) == {"a": "b c", "key": "", "d=e": "fA", "last": "1"}
+
+
+def test_only_line_ends_of_java_end_lines():
+    assert parse_properties("a=1\x0b2\u20283\x1c4\rb=5\r\nc=6") == {"a": "1\x0b2\u20283\x1c4", "b": "5", "c": "6"}
+    assert parse_properties("a=\\ud83d\\ude00") == {"a": "\U0001f600"}
