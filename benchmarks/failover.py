@@ -4,26 +4,70 @@ Measured: creating a topic of many partitions until every broker knows it; a con
 that no session timeout is within it) until the new controller has made a topic that every broker knows; from the kill
 of a leader to the first acknowledged record on its partition, and the part of that after ZooKeeper ended the session,
 in which all partitions of the killed broker get other leaders; a controlled restart of a broker, from SIGTERM to
-serving.
+serving. Of Odradek's controller and leader failover also, from the controller's log: the events of the controller that
+they are made of, and what of these was waiting for answers of ZooKeeper.
+
+Every wait is bounded, by a minute and more with more partitions; 5,000 are a few minutes a kind with `--rounds 1`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
 from broker.dev.processes import free_ports
+from broker.dev.waiting import wait_until
 from broker.dev.zookeeper import ZooKeeperServer
 from tests.support.cluster import CLOCK, Broker, Cluster, running_cluster
 from tests.support.zookeeper import zookeeper_client
 
 SESSION_MS = 4000
 METRICS = ("create", "controller", "failover", "after_session", "stop", "restart")
+# Of Odradek only.
+OWN_METRICS = ("controller_events", "controller_zookeeper", "failover_events", "failover_zookeeper")
+_TOLD = re.compile(r"(\w+) took ([\d.]+) ms, ([\d.]+) ms of it waiting for ZooKeeper")
+
+
+def limit_s(partitions: int) -> float:
+    """How long any one step may take: 90 s with 1,000 partitions, 330 s with 5,000."""
+    return 30 + 0.06 * max(partitions, 500)
+
+
+def wait(condition: Callable[[], bool], limit: float, what: str, interval_ms: int = 10) -> None:
+    """Raises RuntimeError when `limit` seconds were not enough."""
+    if not wait_until(condition, CLOCK, int(limit * 1000), interval_ms):
+        raise RuntimeError(f"not within {limit:g} s: {what}")
+
+
+class ControllerLog:
+    """What Odradek's brokers tell from here on of the events that they process as controllers."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._begin = {b.broker_id: b.log_file.stat().st_size for b in cluster.brokers}
+
+    def seconds(self, *events: str) -> tuple[float, float]:
+        """Of the present controller, once one of these events is over: in them, and in waiting for ZooKeeper."""
+        with zookeeper_client(self._cluster.zookeeper) as zk:
+            controller = self._cluster.brokers[json.loads(zk.get("/controller")[0])["brokerid"]]
+        told: list[tuple[float, float]] = []
+
+        def is_over() -> bool:
+            with controller.log_file.open("rb") as file:
+                file.seek(self._begin[controller.broker_id])
+                lines = _TOLD.findall(file.read().decode(errors="replace"))
+            told[:] = [(float(took), float(waited)) for name, took, waited in lines if name in events]
+            return bool(told)
+
+        wait(is_over, 30, f"{' or '.join(events)} in the log of broker {controller.broker_id}")
+        return sum(took for took, _ in told) / 1000, sum(waited for _, waited in told) / 1000
 
 
 def produce(cluster: Cluster, topic: str, timeout_s: float = 60) -> None:
@@ -58,7 +102,7 @@ def known_everywhere(cluster: Cluster, topic: str, partitions: int) -> bool:
     return True
 
 
-def controller_failover(cluster: Cluster) -> float:
+def controller_failover(cluster: Cluster, limit: float) -> float:
     """Seconds from the removal of `/controller` until a topic made after it is known everywhere."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient, NewTopic
@@ -70,25 +114,24 @@ def controller_failover(cluster: Cluster) -> float:
             # A new client each time: librdkafka goes on asking the controller that it knows.
             admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
             try:
-                admin.create_topics([NewTopic("after", 1, 3)], request_timeout=30)["after"].result(30)
+                admin.create_topics([NewTopic("after", 1, 3)], request_timeout=30)["after"].result(40)
                 break
             except KafkaException as error:
-                if time.monotonic() - began > 120:
+                if time.monotonic() - began > limit:
                     raise RuntimeError(f"no controller makes a topic: {error}") from error
                 time.sleep(0.01)
-        while not known_everywhere(cluster, "after", 1):
-            time.sleep(0.01)
+        wait(lambda: known_everywhere(cluster, "after", 1), limit, "a topic of one partition known everywhere")
         return time.monotonic() - began
 
 
-def leader_failover(cluster: Cluster, leader: Broker, topic: str) -> tuple[float, float]:
+def leader_failover(cluster: Cluster, leader: Broker, topic: str, limit: float) -> tuple[float, float]:
     """Seconds from the kill of the leader, and from the end of its session, to the first acknowledged record."""
     ended: list[float] = []
     with zookeeper_client(cluster.zookeeper) as zk:
         zk.exists(f"/brokers/ids/{leader.broker_id}", watch=lambda _: ended.append(time.monotonic()))
         leader.kill()
         began = time.monotonic()
-        produce(cluster, topic)
+        produce(cluster, topic, limit)
         done = time.monotonic()
     return done - began, done - ended[0]
 
@@ -97,6 +140,8 @@ def measure(kind: Literal["odradek", "kafka"], directory: Path, zookeeper: str, 
     """Seconds of each metric on a fresh cluster."""
     from confluent_kafka.admin import AdminClient, NewTopic
 
+    limit = limit_s(partitions)
+    own: dict[str, float] = {}
     settings = {"zookeeper.session.timeout.ms": str(SESSION_MS), "auto.leader.rebalance.enable": "false"}
     with running_cluster([kind] * 3, directory, zookeeper, settings) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
@@ -104,18 +149,26 @@ def measure(kind: Literal["odradek", "kafka"], directory: Path, zookeeper: str, 
         admin.create_topics([NewTopic("small", 1, replica_assignment=[[2, 1, 0]], config=config)])["small"].result(60)
         produce(cluster, "small")
         began = time.monotonic()
-        admin.create_topics([NewTopic("many", partitions, 3)], operation_timeout=120)["many"].result(180)
-        while not known_everywhere(cluster, "many", partitions):
-            time.sleep(0.05)
+        many = NewTopic("many", partitions, 3)
+        admin.create_topics([many], operation_timeout=limit, request_timeout=limit + 10)["many"].result(limit + 20)
+        wait(lambda: known_everywhere(cluster, "many", partitions), limit, f"{partitions} partitions known", 50)
         create = time.monotonic() - began
-        controller = controller_failover(cluster)
+        log = ControllerLog(cluster)
+        controller = controller_failover(cluster, limit)
+        if kind == "odradek":
+            own["controller_events"], own["controller_zookeeper"] = log.seconds("Reelect")
         leader = cluster.brokers[2]
-        failover, after_session = leader_failover(cluster, leader, "small")
+        log = ControllerLog(cluster)
+        failover, after_session = leader_failover(cluster, leader, "small", limit)
+        if kind == "odradek":
+            own["failover_events"], own["failover_zookeeper"] = log.seconds("BrokerChange", "Reelect")
         cluster.wait_forgotten(leader)
         leader.start()
         cluster.wait_ready()
         began = time.monotonic()
-        leader.stop()
+        assert leader.process is not None
+        if leader.process.stop(limit) < 0:
+            raise RuntimeError(f"no controlled shutdown within {limit:g} s")
         stop = time.monotonic() - began
         leader.start()
         cluster.wait_ready()
@@ -127,6 +180,7 @@ def measure(kind: Literal["odradek", "kafka"], directory: Path, zookeeper: str, 
         "after_session": after_session,
         "stop": stop,
         "restart": restart,
+        **own,
     }
 
 
@@ -152,22 +206,29 @@ def main() -> None:
                     found[kind].append(result)
         finally:
             server.stop()
-    medians = {k: {m: statistics.median(run[m] for run in runs) for m in METRICS} for k, runs in found.items()}
+    medians = {
+        kind: {m: statistics.median(run[m] for run in runs) for m in (*METRICS, *OWN_METRICS) if m in runs[0]}
+        for kind, runs in found.items()
+    }
     if options.json:
         print(json.dumps({"partitions": partitions, "rounds": rounds, "session_s": SESSION_MS / 1000, **medians}))
         return
     names = {
         "create": f"create {partitions} partitions, known everywhere, s",
         "controller": f"controller failover with {partitions} partitions, until it has made a topic, s",
+        "controller_events": "of that, the new controller taking over, s",
+        "controller_zookeeper": "of that, waiting for ZooKeeper, s",
         "failover": f"leader killed to first acknowledged record, s (session {SESSION_MS / 1000:g} s)",
         "after_session": "of that, after the session ended, s",
+        "failover_events": "of that, the controller electing leaders of all its partitions, s",
+        "failover_zookeeper": "of that, waiting for ZooKeeper, s",
         "stop": "controlled shutdown, s",
         "restart": "controlled shutdown and start until all know it, s",
     }
     print("| | Odradek | Kafka | ratio |\n|---|---|---|---|")
     for metric, text in names.items():
-        ours, theirs = medians["odradek"][metric], medians["kafka"][metric]
-        print(f"| {text} | {ours:.2f} | {theirs:.2f} | {ours / theirs:.2f} |")
+        ours, theirs = medians["odradek"][metric], medians["kafka"].get(metric)
+        print(f"| {text} | {ours:.2f} |", "- | - |" if theirs is None else f"{theirs:.2f} | {ours / theirs:.2f} |")
 
 
 if __name__ == "__main__":

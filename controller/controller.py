@@ -81,7 +81,7 @@ class Controller(ControllerRequests):
         self._scheduler = scheduler
         self._config = config
         self._on_new_broker_epoch = on_new_broker_epoch
-        self._events = ControllerEventManager(clock, self._event_failed, metrics)
+        self._events = ControllerEventManager(clock, self._event_failed, metrics, zk.session.waited_ns)
         self.context = context = ControllerContext()
         batch = RequestBatch(
             config,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT_S = 10.0
+_MS = 1_000_000
 
 
 class ControllerState(Enum):
@@ -54,6 +55,10 @@ class ControllerState(Enum):
     def timer(self) -> str | None:
         name: str | None = self.value[1]
         return name
+
+
+# Rare events whose duration is told in the log: clients wait for what they decide.
+_TOLD = frozenset({ControllerState.CONTROLLER_CHANGE, ControllerState.BROKER_CHANGE, ControllerState.TOPIC_CHANGE})
 
 
 class Event:
@@ -103,11 +108,15 @@ class ControllerEventManager:
         clock: Clock,
         on_error: Callable[[Event, Exception], None],
         metrics: Metrics = NULL_METRICS,
+        waited_ns: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`on_error` is called, on the event thread, with what an event's processing raised."""
+        """`on_error` is called, on the event thread, with what an event's processing raised.
+
+        `waited_ns` tells how long the thread that asks has waited for ZooKeeper so far.
+        """
         self._clock = clock
         self._on_error = on_error
-        self._metrics = metrics
+        self._waited_ns = waited_ns
         self._queue: deque[Event] = deque()
         self._changed = threading.Condition()
         self._closed = False
@@ -207,8 +216,8 @@ class ControllerEventManager:
             self._run(event)
 
     def _run(self, event: Event) -> None:
-        begin = self._clock.monotonic_ns()
-        self._queue_time.update((begin - event.enqueued_ns) / 1e6)
+        begin, waited = self._clock.monotonic_ns(), self._waited_ns()
+        self._queue_time.update((begin - event.enqueued_ns) / _MS)
         self.state = event.state
         logger.debug("Processing %s", event)
         try:
@@ -217,9 +226,15 @@ class ControllerEventManager:
             self._on_error(event, error)
         finally:
             self.state = ControllerState.IDLE
+            took = self._clock.monotonic_ns() - begin
             timer = event.state.timer
             if timer is not None:
-                self._timers[timer].update((self._clock.monotonic_ns() - begin) / 1e6)
+                self._timers[timer].update(took / _MS)
+            level = logging.INFO if event.state in _TOLD else logging.DEBUG
+            waited = self._waited_ns() - waited
+            logger.log(
+                level, "%s took %.1f ms, %.1f ms of it waiting for ZooKeeper", event.name, took / _MS, waited / _MS
+            )
 
 
 def _guarded_preempt(event: Event) -> None:

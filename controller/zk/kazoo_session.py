@@ -37,6 +37,12 @@ _READS_TOGETHER = 128
 _UNKNOWN = Response(Code.OTHER)
 
 
+class _Waited(threading.local):
+    """Of each thread: the time in `submit`."""
+
+    ns = 0
+
+
 def split_connect_string(connect: str) -> tuple[str, str]:
     """`h1:p1,h2:p2/chroot` as hosts and chroot; the chroot is empty or starts with `/` and has no trailing one."""
     hosts, slash, chroot = connect.partition("/")
@@ -60,7 +66,8 @@ class KazooSession:
     ) -> None:
         """`connect` as in `zookeeper.connect`. `client_options` go to kazoo (TLS, SASL).
 
-        `max_in_flight` bounds the requests on the wire; a submitter waits at the bound.
+        `max_in_flight` bounds the requests on the wire; a submitter waits at the bound. Without a `clock` neither
+        latencies nor waits are measured.
         """
         if max_in_flight < 1:
             raise ValueError("zookeeper.max.in.flight.requests must be at least 1")
@@ -74,6 +81,7 @@ class KazooSession:
         self._latency: Histogram | None = None
         if metrics is not None:
             self._latency = metrics.histogram("kafka.server", "ZooKeeperClientMetrics", "ZooKeeperRequestLatencyMs")
+        self._waited = _Waited()
         self._handlers = HandlerTable()
         self._lock = threading.Condition()
         self._handle: KazooHandle | None = None
@@ -99,7 +107,19 @@ class KazooSession:
         handle = self._handle
         return handle.session_id if handle else 0
 
+    def waited_ns(self) -> int:
+        return self._waited.ns
+
     def submit(self, requests: Sequence[Request]) -> list[Response]:
+        if self._clock is None:
+            return self._submit(requests)
+        began_ns = self._clock.monotonic_ns()
+        try:
+            return self._submit(requests)
+        finally:
+            self._waited.ns += self._clock.monotonic_ns() - began_ns
+
+    def _submit(self, requests: Sequence[Request]) -> list[Response]:
         handle = self._current_handle()
         answers: dict[int, Response] = {}
         waiting = list(range(len(requests)))

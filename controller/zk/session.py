@@ -75,6 +75,10 @@ class Session(Protocol):
         """Id of the current session; 0 before the first."""
         ...
 
+    def waited_ns(self) -> int:
+        """How long the calling thread has been in `submit` altogether, since the thread began."""
+        ...
+
     def submit(self, requests: Sequence[Request]) -> list[Response]:
         """Pipeline `requests` and wait for all answers, in the order of the requests.
 

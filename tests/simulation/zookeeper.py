@@ -233,6 +233,9 @@ class ModelSession:
     def expired(self) -> bool:
         return not self._server.is_open(self._session_id)
 
+    def waited_ns(self) -> int:
+        return 0
+
     def submit(self, requests: Sequence[Request]) -> list[Response]:
         answers: list[Response] = []
         for request in requests:

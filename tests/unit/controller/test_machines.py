@@ -276,6 +276,24 @@ def test_one_dead_broker_delays_nobody_and_its_queue_goes_with_it() -> None:
     assert log == [3]
 
 
+def test_the_log_tells_how_long_rare_events_took_and_what_of_it_was_zookeeper(caplog: pytest.LogCaptureFixture) -> None:
+    clock = ManualClock()
+    waited_ns = [7_000_000]
+
+    def take_over() -> None:
+        clock.advance(30)
+        waited_ns[0] += 12_500_000
+        raise ValueError("in the middle")
+
+    manager = ControllerEventManager(clock, lambda *_: None, waited_ns=lambda: waited_ns[0])
+    manager.put(Event("Reelect", ControllerState.CONTROLLER_CHANGE, take_over))
+    manager.put(Event("Answer", ControllerState.UPDATE_METADATA_RESPONSE, lambda: None))
+    with caplog.at_level("INFO", "controller.event_manager"):
+        while manager.step():
+            pass
+    assert caplog.messages == ["Reelect took 30.0 ms, 12.5 ms of it waiting for ZooKeeper"]
+
+
 def test_close_does_not_wait_for_ever_for_an_event() -> None:
     """As when ZooKeeper is gone for good while a broker stops."""
     manager = ControllerEventManager(SystemClock(), lambda *_: None)

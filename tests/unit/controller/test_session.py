@@ -5,10 +5,12 @@ from __future__ import annotations
 import queue
 import socket
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
 
+from broker.metrics import MetricsRegistry
 from controller.zk.client import ZkClient
 from controller.zk.kazoo_session import KazooSession, split_connect_string
 from controller.zk.ops import (
@@ -26,6 +28,7 @@ from controller.zk.ops import (
     SetData,
 )
 from controller.zk.session import ChildHandler, ConnectTimeoutError, DataHandler, SessionExpiredError, SessionHandler
+from timer.clock import SystemClock
 
 MakeClient = Callable[..., ZkClient]
 
@@ -291,6 +294,25 @@ def test_a_request_never_crosses_into_the_next_session(zookeeper: str, zk: ZkCli
     assert in_hook.wait(10)
     assert isinstance(outcome.get(timeout=1), SessionExpiredError)
     assert not zk.exists("/late")
+
+
+def test_requests_are_timed_one_by_one_and_waits_by_thread(make_client: MakeClient) -> None:
+    metrics = MetricsRegistry()
+    session = make_client(clock=SystemClock(), metrics=metrics).session
+    before = session.waited_ns()
+    began = time.monotonic_ns()
+    session.submit([Create(f"/timed-{number}", b"") for number in range(50)])
+    took = time.monotonic_ns() - began
+    assert 0 < session.waited_ns() - before <= took
+    latency = metrics.histogram("kafka.server", "ZooKeeperClientMetrics", "ZooKeeperRequestLatencyMs")
+    assert latency.count == 50
+    assert 0 < latency.minimum <= latency.maximum <= took / 1e6
+    # Requests on the wire together wait together: the caller has not waited for the sum of their latencies.
+    elsewhere: list[int] = []
+    thread = threading.Thread(target=lambda: elsewhere.append(session.waited_ns()))
+    thread.start()
+    thread.join(10)
+    assert elsewhere == [0]
 
 
 def test_closed_session_refuses(zk: ZkClient) -> None:
