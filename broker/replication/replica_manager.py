@@ -28,6 +28,7 @@ from broker.replication.log_dir_moves import LogDirMoves
 from broker.replication.metrics import ReplicaMetrics
 from broker.replication.partition import Partition
 from broker.replication.partition_environment import AlterPartitionSender, IsrMeters
+from broker.replication.partition_metrics import PartitionMetrics
 from broker.replication.results import (
     DeleteRecordsResult,
     EpochEndOffset,
@@ -98,6 +99,7 @@ class ReplicaManager:
         self.alter_partition = alter_partition
         self.metrics = ReplicaMetrics(metrics)
         self.isr_meters: IsrMeters = self.metrics
+        self._partition_metrics = PartitionMetrics(metrics)
         self.high_watermarks = HighWatermarkCheckpoints(log_manager)
         self.state_change_lock = threading.RLock()
         self.controller_epoch = 0
@@ -222,10 +224,22 @@ class ReplicaManager:
         """A move is over: what waited for the future log may go on."""
         self.delayed.check_all(tp)
 
+    def add_partition(self, tp: TopicPartition) -> Partition:
+        """Make the slot of a partition that is new here. Call under the state change lock."""
+        partition = self.partitions[tp] = Partition(tp, self)
+        self._partition_metrics.add(partition)
+        return partition
+
+    def mark_offline(self, tp: TopicPartition) -> None:
+        """Its log directory failed. Call under the state change lock."""
+        self.partitions[tp] = OFFLINE
+        self._partition_metrics.remove(tp)
+
     def remove_partition(self, tp: TopicPartition) -> None:
         """Forget a partition that is deleted here. Call under the state change lock."""
         self.log_dir_moves.stop([tp])
         slot = self.partitions.pop(tp, None)
+        self._partition_metrics.remove(tp)
         if isinstance(slot, Partition):
             slot.clear()
 
@@ -251,7 +265,7 @@ class ReplicaManager:
             if self.fetchers is not None:
                 self.fetchers.remove(failed)
             for tp in failed:
-                self.partitions[tp] = OFFLINE
+                self.mark_offline(tp)
             self.log_manager.handle_log_dir_failure(directory)
         logger.error("%d partitions are offline with %s", len(failed), directory)
         for tp in failed:

@@ -101,7 +101,7 @@ class RoleChanges:
             errors[key] = ErrorCode.KAFKA_STORAGE_ERROR
             return None
         if slot is None:
-            slot = manager.partitions[tp] = Partition(tp, manager)
+            slot = manager.add_partition(tp)
         partition = slot
         known_id = partition.known_topic_id()
         has_id = topic_id != ZERO_UUID
@@ -195,7 +195,7 @@ class RoleChanges:
         tp = partition.topic_partition
         logger.error("%s: its log directory fails", tp, exc_info=error)
         partition.clear()
-        self._manager.partitions[tp] = OFFLINE
+        self._manager.mark_offline(tp)
         errors[(topic_id, tp)] = ErrorCode.KAFKA_STORAGE_ERROR
 
     # ------------------------------------------------------------------ StopReplica
