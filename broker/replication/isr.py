@@ -1,12 +1,10 @@
 """The in-sync set of a partition on its leader, and the one change of it that may be in flight.
 
-| state           | committed ISR | maximal ISR | entered by                             | left by
-|
-|-----------------|---------------|-------------|----------------------------------------|-----------------------------------|
-| committed       | I             | I           | make-leader, success, definite refusal | start of an expand or
-shrink      | | pending expand  | I             | I + member  | a follower that qualifies              | the answer,
-or a newer LeaderAndIsr | | pending shrink  | I             | I           | the periodic check                     |
-the answer, or a newer LeaderAndIsr |
+| state          | committed ISR | maximal ISR | entered by                      | left by                    |
+|----------------|---------------|-------------|---------------------------------|----------------------------|
+| committed      | I             | I           | make-leader, success, refusal   | an expansion or a shrink   |
+| pending expand | I             | I + member  | a follower that qualifies       | answer, newer LeaderAndIsr |
+| pending shrink | I             | I           | the periodic check              | answer, newer LeaderAndIsr |
 
 The maximal ISR is the largest set that may turn out to be in effect: an expansion counts as soon as it is proposed, a
 shrink only once it is confirmed. The high watermark and acks=all wait for the maximal set; the min.insync.replicas

@@ -190,6 +190,7 @@ def test_min_insync_replicas(cluster: Cluster, topic: Callable[..., str]) -> Non
             assert answer.base_offset == -1
             assert append(leader, name, values("leader only"), acks=1) == 12
             check_end(leader, name, 10)
+            # Nor is anybody told NOT_ENOUGH_REPLICAS_AFTER_APPEND: that takes a high watermark that has passed.
             assert not waiting.is_done
         # With one follower back it goes on, and everything that was appended is committed.
         answer = waiting.result()
