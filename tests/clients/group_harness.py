@@ -17,6 +17,7 @@ from typing import Any
 from confluent_kafka import Producer
 
 from tests.support.cluster import ROOT, Cluster, python_environment
+from tests.support.suspend import suspend
 
 Name = tuple[str, int]
 TIMEOUT_S = 120.0  # what a step may take on a busy machine; a quiet one needs seconds
@@ -117,7 +118,7 @@ class MemberProcess:
         self.process.wait(TIMEOUT_S)
 
     def pause(self) -> None:
-        self.process.send_signal(signal.SIGSTOP)
+        suspend(self.process.pid)
 
     def resume(self) -> None:
         self.process.send_signal(signal.SIGCONT)

@@ -19,6 +19,7 @@ from tests.cluster.eos_worker import FENCED, STUCK
 from tests.support.cluster import ROOT, Cluster, python_environment
 from tests.support.coordinators import GROUP, TRANSACTION, Moves, eventually, wait_internal_topic
 from tests.support.replication import QUIET, IdempotentLoad, create_topic, leader_of, wait_in_sync
+from tests.support.suspend import suspend
 from tests.support.transactions import read_committed, states, wait_none_open
 
 ASSIGNMENT = [[0, 1, 2], [1, 2, 0], [2, 0, 1]]
@@ -237,7 +238,7 @@ def _lose_workers(pipeline: Pipeline) -> None:
     pipeline.wait_progress()
     # One is frozen, has an heir, and wakes up as a zombie.
     zombie = pipeline.active[WORKERS[0]]
-    zombie.signal(signal.SIGSTOP)
+    suspend(zombie.process.pid)
     pipeline.active[WORKERS[0]] = pipeline.start(WORKERS[0])
     pipeline.wait_progress()
     zombie.signal(signal.SIGCONT)

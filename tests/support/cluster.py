@@ -16,6 +16,7 @@ from broker.dev.waiting import wait_until
 from network.cluster_client import ClusterClient
 from network.protocol.errors import ApiError
 from tests.reference import kafka
+from tests.support.suspend import suspend
 from tests.support.zookeeper import zookeeper_client
 from timer.clock import SystemClock
 
@@ -106,9 +107,9 @@ class Broker:
         self.process.kill()
 
     def pause(self) -> None:
-        """SIGSTOP."""
+        """It stands still when this returns."""
         assert self.process is not None
-        self.process.signal(signal.SIGSTOP)
+        suspend(self.process.pid)
         self.is_paused = True
 
     def resume(self) -> None:
