@@ -147,12 +147,6 @@ class MetricsRegistry:
         with self._lock:
             self._metrics.pop(_name(group, type_, name, tags), None)
 
-    def remove_tagged(self, tag: str, value: str) -> None:
-        """Remove every metric with this tag; for what lives as long as a topic."""
-        with self._lock:
-            for key in [key for key in self._metrics if (tag, value) in key.tags]:
-                del self._metrics[key]
-
     def tick(self) -> None:
         """Bring all rates up to date; the scheduler calls it every `TICK_MS`."""
         for _, metric in self.items():

@@ -142,6 +142,11 @@ class ReplicaMetrics:
             _SERVER, "DelayedProduceMetrics", "ExpiresPerSec", topic=tp.topic, partition=str(tp.partition)
         )
 
+    def remove_partition(self, tp: TopicPartition) -> None:
+        self._metrics.remove(
+            _SERVER, "DelayedProduceMetrics", "ExpiresPerSec", topic=tp.topic, partition=str(tp.partition)
+        )
+
     def remove_topic(self, topic: str) -> None:
         self.flush()
         self._topics.pop(topic, None)

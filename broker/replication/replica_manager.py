@@ -240,6 +240,7 @@ class ReplicaManager:
         self.log_dir_moves.stop([tp])
         slot = self.partitions.pop(tp, None)
         self._partition_metrics.remove(tp)
+        self.metrics.remove_partition(tp)
         if isinstance(slot, Partition):
             slot.clear()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from broker.metrics import MetricsRegistry
 from broker.replication.metrics import ReplicaMetrics
+from log.topic_partition import TopicPartition
 
 COUNTED = {
     "TotalProduceRequestsPerSec": 3,
@@ -46,3 +47,12 @@ def test_a_topic_that_goes_is_still_counted_among_all() -> None:
     metrics.remove_topic("a")
     assert registry.get("kafka.server", "BrokerTopicMetrics", "BytesInPerSec", topic="a") is None
     assert registry.value("kafka.server", "BrokerTopicMetrics", "BytesInPerSec") == 1300
+
+
+def test_a_partition_that_goes_takes_its_meter_along() -> None:
+    registry, metrics = _metrics()
+    tags = {"topic": "a", "partition": "3"}
+    metrics.produce_expired_for(TopicPartition("a", 3)).mark(1)
+    assert registry.value("kafka.server", "DelayedProduceMetrics", "ExpiresPerSec", **tags) == 1
+    metrics.remove_partition(TopicPartition("a", 3))
+    assert registry.get("kafka.server", "DelayedProduceMetrics", "ExpiresPerSec", **tags) is None
