@@ -9,9 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.config.broker_keys import BROKER_KEYS
+from broker.config.group_keys import validate_group_overrides
 from broker.config.keys import ConfigError, ConfigType, UpdateMode, parse_value
 from broker.config.topic_config import validate_topic_overrides
 from broker.config.topic_keys import TOPIC_KEYS
+from broker.groups.consumer.config import is_enabled
+from controller.zk import paths
 from network.protocol.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 TOPIC_RESOURCE, BROKER_RESOURCE, LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE = 2, 4, 8, 16
+GROUP_RESOURCE = 32
 DEFAULT_BROKER = "<default>"
 
 _THREAD_COUNTS = frozenset(
@@ -50,13 +54,15 @@ class ConfigAdmin:
         self._admin = admin
 
     def stored(self, resource_type: int, name: str) -> dict[str, str]:
-        """The overrides that ZooKeeper has for a topic or broker resource."""
+        """The overrides that ZooKeeper has for a topic, broker or group resource."""
         return self._zk.config(self.entity_path(resource_type, name))
 
     def entity_path(self, resource_type: int, name: str) -> str:
         """Raises INVALID_REQUEST for a broker resource that is not this broker's."""
         if resource_type == TOPIC_RESOURCE:
             return f"topics/{name}"
+        if resource_type == GROUP_RESOURCE:
+            return paths.group_config(name)
         if name == "":
             return f"brokers/{DEFAULT_BROKER}"
         self.check_own_broker(name)
@@ -106,6 +112,35 @@ class ConfigAdmin:
                 result[name] = ",".join(current)
         return result
 
+    @property
+    def serves_groups(self) -> bool:
+        """Whether groups have configs: in ZooKeeper mode Kafka does not know them."""
+        return is_enabled(self._config)
+
+    def apply_to_group(self, group: str, operations: Sequence[Operation]) -> dict[str, str]:
+        """The overrides of a group that result from incremental operations; no config of a group is a list."""
+        _check_group(group)
+        result = self.stored(GROUP_RESOURCE, group)
+        for name, kind, value in operations:
+            if kind in (APPEND, SUBTRACT):
+                what = "APPEND" if kind == APPEND else "SUBTRACT"
+                raise ApiError(ErrorCode.INVALID_CONFIG, f"Can't {what} to key {name} because its type is not LIST.")
+            if kind == DELETE:
+                result.pop(name, None)
+            else:
+                result[name] = value or ""
+        return result
+
+    def write_group(self, group: str, overrides: Mapping[str, str], *, validate_only: bool) -> None:
+        """The group need not exist."""
+        _check_group(group)
+        try:
+            validate_group_overrides(overrides, self._config)
+        except ConfigError as error:
+            raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from None
+        if not validate_only:
+            self._admin.change_configs(paths.group_config(group), overrides)
+
     def write_topic(self, topic: str, overrides: Mapping[str, str], *, validate_only: bool) -> None:
         if not topic:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
@@ -140,6 +175,11 @@ class ConfigAdmin:
             value = parse_value(key, text)
             if name in _THREAD_COUNTS:
                 _check_thread_count(name, int(value), self._config.get_int(name))
+
+
+def _check_group(group: str) -> None:
+    if not group:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
 
 
 def _check_thread_count(name: str, value: int, current: int) -> None:

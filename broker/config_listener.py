@@ -25,13 +25,17 @@ EntityHandler = Callable[[str, Mapping[str, str]], None]
 class ConfigListener:
     """Reads the entity that a notification names and hands its full set of overrides to the handler of its type.
 
-    Types: `topics`, `brokers`, `clients`, `users`, `ips`; a type without a handler is skipped.
+    Types: `topics`, `brokers`, `clients`, `users`, `ips`, and, below a znode of their own, `groups`; a type without a
+    handler is skipped.
     """
 
-    def __init__(self, zk: ZkClient, handlers: Mapping[str, EntityHandler], clock: Clock) -> None:
+    def __init__(
+        self, zk: ZkClient, handlers: Mapping[str, EntityHandler], clock: Clock, changes: str = paths.CONFIG_CHANGES
+    ) -> None:
         self._zk = zk
         self._handlers = handlers
-        self._listener = ChangeListener(zk, paths.CONFIG_CHANGES, paths.CONFIG_CHANGE_PREFIX, self._on_change, clock)
+        self._is_of_groups = changes == paths.GROUP_CONFIG_CHANGES
+        self._listener = ChangeListener(zk, changes, paths.CONFIG_CHANGE_PREFIX, self._on_change, clock)
 
     def start(self) -> None:
         """Listen first, then load what is there, so that nothing is missed in between."""
@@ -48,7 +52,9 @@ class ConfigListener:
         self._listener.close()
 
     def _on_change(self, data: bytes) -> None:
-        entity_path = decode_config_change(data)
+        entity_path = (
+            decode_config_change(data, (paths.GROUP_CONFIG,)) if self._is_of_groups else decode_config_change(data)
+        )
         if entity_path is not None:
             self._apply(entity_path)
 

@@ -9,6 +9,7 @@ from enum import IntEnum
 from typing import Any
 
 from broker.config.broker_keys import BROKER_KEYS, synonyms_of
+from broker.config.group_keys import GROUP_KEYS, group_defaults
 from broker.config.kafka_config import KafkaConfig
 from broker.config.keys import ConfigKey, UpdateMode
 from broker.config.topic_config import to_text, topic_defaults
@@ -23,6 +24,7 @@ class Source(IntEnum):
     DEFAULT = 5
     LOGGER = 6
     CLIENT_METRICS = 7
+    GROUP = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,18 @@ class ConfigView:
             synonyms.insert(0, Synonym(key.name, overrides[key.name], Source.TOPIC))
         source = synonyms[0].source if synonyms else Source.DEFAULT
         return ConfigEntry(key.name, value, source, type=int(key.type), synonyms=synonyms)
+
+    def group_entries(self, overrides: Mapping[str, str]) -> list[ConfigEntry]:
+        """Every config of a group; what the broker sets for all groups is shown as the default, as Kafka does."""
+        defaults = group_defaults(self._config)
+        entries = []
+        for name, key in GROUP_KEYS.items():
+            source = Source.GROUP if name in overrides else Source.DEFAULT
+            value = overrides[name].strip() if name in overrides else str(defaults[name])
+            entries.append(
+                ConfigEntry(name, value, source, type=int(key.type), synonyms=[Synonym(name, value, source)])
+            )
+        return entries
 
     def broker_entries(self) -> list[ConfigEntry]:
         """Every config of this broker; keys that it does not know are shown without their value. Those that a file

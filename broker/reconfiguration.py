@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from broker.config.topic_config import topic_defaults
+from controller.zk import paths
 from log.config import LogConfig
 
 if TYPE_CHECKING:
@@ -26,6 +27,11 @@ class Reconfiguration:
         server.replica_manager.on_topic_config(topic, overrides)
         if overrides.get("unclean.leader.election.enable", "").lower() == "true":
             server.controller.enable_topic_unclean_leader_election(topic)
+
+    def on_group_change(self, name: str, overrides: Mapping[str, str]) -> None:
+        """The full set of a group's overrides; the name as in the path."""
+        groups = self._server.context.group_coordinator.consumer_groups
+        groups.overrides.on_change(paths.desanitize(name), overrides)
 
     def on_broker_change(self, changed: Mapping[str, tuple[object, object]]) -> None:
         """Values of this broker's configuration that are now different, as name to (old, new)."""

@@ -30,6 +30,7 @@ from broker.controlled_shutdown import controlled_shutdown
 from broker.controller_channel import ControllerChannel, connector
 from broker.dispatcher import Dispatcher
 from broker.feature_listener import FeatureListener
+from broker.groups.consumer.config import is_enabled as serves_consumer_groups
 from broker.groups.wiring import make_group_coordinator
 from broker.handlers import import_handlers
 from broker.inline_apis import inline_rule
@@ -58,6 +59,7 @@ from broker.transactions.wiring import Transactions
 from controller import broker_connection
 from controller.channel_manager import ChannelManager
 from controller.controller import Controller
+from controller.zk import paths
 from controller.zk.admin import AdminZkClient
 from controller.zk.client import ZkClient
 from controller.zk.kazoo_session import KazooSession
@@ -338,6 +340,12 @@ class BrokerServer:
         )
         listener.start()
         self._on_stop("config listener", listener.close)
+        if serves_consumer_groups(self.config):
+            self.zk.create_recursive(paths.GROUP_CONFIG_CHANGES, fail_if_exists=False)
+            groups = {paths.GROUP_CONFIG: reconfiguration.on_group_change}
+            group_listener = ConfigListener(self.zk, groups, self.clock, paths.GROUP_CONFIG_CHANGES)
+            group_listener.start()
+            self._on_stop("group config listener", group_listener.close)
 
     def bound_port(self, listener: str) -> int:
         return self.socket_server.bound_port(listener)

@@ -8,7 +8,7 @@ from typing import Any
 from broker.api.authorization import CLUSTER_NAME, ResourceType
 from broker.api.authorization import Operation as AclOperation
 from broker.api.registry import Call, api
-from broker.config_admin import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, TOPIC_RESOURCE
+from broker.config_admin import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from broker.dispatcher import error_of
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode
@@ -66,6 +66,8 @@ def _alter(call: Call[AlterConfigsRequest], resource: AlterConfigsResource) -> N
     authorize_alter_configs(call, resource.resource_type, resource.resource_name)
     if resource.resource_type == TOPIC_RESOURCE:
         admin.write_topic(resource.resource_name, overrides, validate_only=validate_only)
+    elif resource.resource_type == GROUP_RESOURCE:
+        admin.write_group(resource.resource_name, overrides, validate_only=validate_only)
     else:
         admin.write_broker(resource.resource_name, overrides, validate_only=validate_only)
 
@@ -76,6 +78,10 @@ def authorize_alter_configs(call: Call[Any], resource_type: int, name: str) -> N
     if resource_type == TOPIC_RESOURCE:
         if not authorizer.authorize(connection, AclOperation.ALTER_CONFIGS, ResourceType.TOPIC, name):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return
+    if resource_type == GROUP_RESOURCE and call.broker.config_admin.serves_groups:
+        if not authorizer.authorize(connection, AclOperation.ALTER_CONFIGS, ResourceType.GROUP, name):
+            raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         return
     if resource_type not in (BROKER_RESOURCE, CLIENT_METRICS_RESOURCE):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")

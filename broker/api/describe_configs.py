@@ -1,4 +1,4 @@
-"""DescribeConfigs (key 32, versions 0-4): configs of topics, of this broker, of its loggers.
+"""DescribeConfigs (key 32, versions 0-4): configs of topics, of groups, of this broker, of its loggers.
 
 A broker resource with an empty name is the cluster-wide dynamic default; another broker's id is refused.
 """
@@ -12,6 +12,7 @@ from broker.api.registry import Call, api
 from broker.config_admin import (
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
     LOGGER_RESOURCE,
     TOPIC_RESOURCE,
 )
@@ -47,7 +48,8 @@ def _failed(resource: DescribeConfigsResource, code: ErrorCode, message: str | N
 
 @api(ApiKey.DESCRIBE_CONFIGS, versions=(0, 4), error_form=_error_form)
 def handle(call: Call[DescribeConfigsRequest]) -> DescribeConfigsResponse:
-    if any(resource.resource_type not in _KNOWN_TYPES for resource in call.request.resources):
+    known = (*_KNOWN_TYPES, GROUP_RESOURCE) if call.broker.config_admin.serves_groups else _KNOWN_TYPES
+    if any(resource.resource_type not in known for resource in call.request.resources):
         raise ApiError(ErrorCode.INVALID_REQUEST)
     results = []
     for resource in call.request.resources:
@@ -83,6 +85,12 @@ def _entries(call: Call[DescribeConfigsRequest], resource: DescribeConfigsResour
         if not broker.metadata_cache.contains_topic(name):
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return broker.config_view.topic_entries(broker.config_admin.stored(TOPIC_RESOURCE, name))
+    if resource.resource_type == GROUP_RESOURCE:
+        if not broker.authorizer.authorize(call.connection, Operation.DESCRIBE_CONFIGS, ResourceType.GROUP, name):
+            raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        if name == "":
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        return broker.config_view.group_entries(broker.config_admin.stored(GROUP_RESOURCE, name))
     if not broker.authorizer.authorize(call.connection, Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
         raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if resource.resource_type == BROKER_RESOURCE:

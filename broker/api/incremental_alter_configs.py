@@ -18,6 +18,7 @@ from broker.config_admin import (
     APPEND,
     BROKER_RESOURCE,
     DELETE,
+    GROUP_RESOURCE,
     LOGGER_RESOURCE,
     SET,
     SUBTRACT,
@@ -108,6 +109,8 @@ def _alter(call: Call[IncrementalAlterConfigsRequest], resource: AlterConfigsRes
     if resource.resource_type == TOPIC_RESOURCE:
         stored = admin.stored(TOPIC_RESOURCE, name)
         admin.write_topic(name, admin.apply(stored, operations, TOPIC_KEYS), validate_only=validate_only)
+    elif resource.resource_type == GROUP_RESOURCE:
+        admin.write_group(name, admin.apply_to_group(name, operations), validate_only=validate_only)
     else:
         stored = admin.stored(BROKER_RESOURCE, name)
         admin.write_broker(name, admin.apply(stored, operations, BROKER_KEYS), validate_only=validate_only)

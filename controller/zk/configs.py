@@ -62,9 +62,8 @@ class ConfigZnodes(ControllerZnodes):
 
     def create_config_change(self, entity_path: str) -> None:
         """Tell all brokers to read the config of an entity again."""
-        self.create_sequential(
-            f"{paths.CONFIG_CHANGES}/{paths.CONFIG_CHANGE_PREFIX}", encode_config_change(entity_path)
-        )
+        changes = paths.config_changes(entity_path.partition("/")[0])
+        self.create_sequential(f"{changes}/{paths.CONFIG_CHANGE_PREFIX}", encode_config_change(entity_path))
 
     def config_change_names(self) -> list[str]:
         """Names of all config change notifications. Arms the child watch if a handler is registered."""

@@ -28,6 +28,8 @@ LOG_DIR_EVENT_PREFIX = "log_dir_event_"
 CONFIG = "/config"
 CONFIG_CHANGES = "/config/changes"
 CONFIG_CHANGE_PREFIX = "config_change_"
+# Apart from the others: brokers of Apache Kafka log an error for each notification of a type that they do not know.
+GROUP_CONFIG_CHANGES = "/config/group_changes"
 
 ACL = "/kafka-acl"
 ACL_CHANGES = "/kafka-acl-changes"
@@ -64,6 +66,7 @@ BROKER_CONFIG = "brokers"
 CLIENT_CONFIG = "clients"
 USER_CONFIG = "users"
 IP_CONFIG = "ips"
+GROUP_CONFIG = "groups"
 
 
 def broker_id(broker: int) -> str:
@@ -101,6 +104,17 @@ def log_dir_event(sequence: str) -> str:
 def config_entity(entity_path: str) -> str:
     """The config znode of an entity path such as `topics/t` or `users/alice/clients/app` (names sanitized)."""
     return f"{CONFIG}/{entity_path}"
+
+
+def config_changes(entity_type: str) -> str:
+    """Where changes of entities of a type are notified."""
+    return GROUP_CONFIG_CHANGES if entity_type == GROUP_CONFIG else CONFIG_CHANGES
+
+
+def group_config(group: str) -> str:
+    """The entity path of a group; ZooKeeper takes no name of dots only."""
+    name = sanitize(group)
+    return f"{GROUP_CONFIG}/{name if name.strip('.') else name.replace('.', '%2E')}"
 
 
 def consumer_offset(group: str, partition: TopicPartition) -> str:

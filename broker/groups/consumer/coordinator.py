@@ -23,6 +23,7 @@ from broker.groups.consumer.model import (
     MemberState,
     Subscription,
 )
+from broker.groups.consumer.overrides import GroupOverrides
 from broker.groups.consumer.reconciliation import reconcile
 from broker.groups.consumer.requests import HeartbeatCallback, HeartbeatRequest, HeartbeatResult
 from broker.groups.consumer.timers import MemberTimers
@@ -56,6 +57,7 @@ class ConsumerGroups:
     ) -> None:
         self._store = store
         self.config = config
+        self.overrides = GroupOverrides(config)
         self.topics = topics
         self.timers = MemberTimers(purgatory, run_deferred)
         self._clock = clock
@@ -129,7 +131,7 @@ class ConsumerGroups:
             ErrorCode.NONE,
             member_id,
             after.epoch,
-            self.config.heartbeat_interval_ms,
+            self.overrides.heartbeat_interval_ms(group.group_id),
             after.assigned if is_told else None,
         )
         self.write(update, _answer(callback, result))
@@ -237,7 +239,10 @@ class ConsumerGroups:
     def restart_session(self, group: ConsumerGroup, member_id: str) -> None:
         """The member is alive now. One that speaks the classic protocol has a session timeout of its own."""
         classic = group.members[member_id].classic
-        timeout_ms = self.config.session_timeout_ms if classic is None else classic.session_timeout_ms
+        if classic is None:
+            timeout_ms = self.overrides.session_timeout_ms(group.group_id)
+        else:
+            timeout_ms = classic.session_timeout_ms
         self.timers.start_session(group, member_id, timeout_ms, self._on_session_over)
 
     def _on_session_over(self, group: ConsumerGroup, member_id: str) -> None:

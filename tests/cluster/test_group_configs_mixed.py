@@ -1,0 +1,68 @@
+"""Configs of groups in a cluster with brokers of Apache Kafka 3.9.1, which know nothing of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from broker.dev.waiting import wait_until
+from network.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from network.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from tests.support.cluster import CLOCK, Cluster, running_cluster
+from tests.support.consumer_protocol import SETTINGS
+from tests.support.zookeeper import zookeeper_client
+
+BROKER, GROUP = 4, 32
+HEARTBEAT = "consumer.heartbeat.interval.ms"
+PATIENCE_MS = 60_000
+
+
+def alter(cluster: Cluster, broker: int, kind: int, resource: str, name: str, value: str) -> None:
+    change = AlterableConfig(name=name, config_operation=0, value=value)
+    request = IncrementalAlterConfigsRequest(
+        resources=[AlterConfigsResource(resource_type=kind, resource_name=resource, configs=[change])]
+    )
+    with cluster.client() as client:
+        (result,) = client.call_broker(broker, request).responses
+    assert result.error_code == 0, result.error_message
+
+
+def value(cluster: Cluster, broker: int, kind: int, resource: str, name: str) -> str | None:
+    request = DescribeConfigsRequest(
+        resources=[DescribeConfigsResource(resource_type=kind, resource_name=resource, configuration_keys=[name])]
+    )
+    with cluster.client() as client:
+        (result,) = client.call_broker(broker, request).results
+    return result.configs[0].value if result.configs else None
+
+
+def test_kafka_goes_on_as_if_nothing_were_there(zookeeper: str, tmp_path: Path) -> None:
+    """Kafka is the controller, sees changes before and after, starts again, and logs no error."""
+    chroot = f"{zookeeper}/group-configs"
+    own = {1: SETTINGS, 2: SETTINGS}
+    with running_cluster(["kafka", "odradek", "odradek"], tmp_path, chroot, broker_settings=own) as cluster:
+        kafka = cluster.brokers[0]
+        alter(cluster, 1, GROUP, "g", HEARTBEAT, "500")
+        for broker in (1, 2):
+            assert value(cluster, broker, GROUP, "g", HEARTBEAT) == "500"
+        kafka.stop()
+        kafka.start()
+        cluster.wait_ready()
+        alter(cluster, 1, GROUP, "g", HEARTBEAT, "600")
+        # What follows the group's change is seen.
+        alter(cluster, 1, BROKER, "", "log.retention.ms", "54321")
+        assert wait_until(lambda: value(cluster, 0, BROKER, "0", "log.retention.ms") == "54321", CLOCK, PATIENCE_MS), (
+            "Kafka applies the configs of brokers"
+        )
+        with zookeeper_client(chroot) as client:
+            stored, _ = client.get("/config/groups/g")
+            assert json.loads(stored) == {"version": 1, "config": {HEARTBEAT: "600"}}
+            for name in client.get_children("/config/changes"):
+                content, _ = client.get(f"/config/changes/{name}")
+                assert b"groups/" not in content
+        log = kafka.log_tail(100_000)
+        assert " ERROR " not in log, [line for line in log.splitlines() if " ERROR " in line]
