@@ -146,7 +146,8 @@ def measure(kind: Literal["odradek", "kafka"], directory: Path, zookeeper: str, 
     own: dict[str, float] = {}
     settings = {"zookeeper.session.timeout.ms": str(SESSION_MS), "auto.leader.rebalance.enable": "false"}
     with running_cluster([kind] * 3, directory, zookeeper, settings) as cluster:
-        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+        patient = {"socket.timeout.ms": int(min(limit, 300) * 1000)}
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0, **patient})
         config = {"min.insync.replicas": "2"}
         admin.create_topics([NewTopic("small", 1, replica_assignment=[[2, 1, 0]], config=config)])["small"].result(60)
         produce(cluster, "small", limit)

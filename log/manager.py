@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -373,11 +374,10 @@ class LogManager:
 
     def _dirs_by_load(self) -> list[str]:
         """Live directories, the one with the fewest logs first."""
-        counts = dict.fromkeys(self.live_log_dirs, 0)
-        for log in self.all_logs():
-            if log.parent_dir in counts:
-                counts[log.parent_dir] += 1
-        return sorted(counts, key=lambda path: counts[path])
+        if len(self.live_log_dirs) == 1:
+            return list(self.live_log_dirs)
+        counts = Counter(log.parent_dir for log in self.all_logs())
+        return sorted(self.live_log_dirs, key=lambda path: counts[path])
 
     def truncate_to(self, offsets: Mapping[TopicPartition, int], *, is_future: bool = False) -> None:
         """Cut logs back, and write the recovery points of their directories. Unknown partitions are skipped."""
