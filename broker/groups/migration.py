@@ -1,5 +1,7 @@
 """Groups with members that change their protocol (KIP-848): up when the first consumer-protocol member comes, down when
-the last one goes. `group.consumer.migration.policy` says which way is allowed.
+the last one goes or a classic static member takes its place.
+
+`group.consumer.migration.policy` says which way is allowed.
 """
 
 from __future__ import annotations
@@ -120,17 +122,22 @@ class Migration:
         group.is_replaced = True
         group.die()
         self._store.replace(group, classic)
-        self._start(classic, "the group could not change its protocol")
+        self._watch(classic)
+        self._rebalancer.maybe_prepare(classic, "the group could not change its protocol")
 
     # --- down ---
 
-    def downgrade(self, group: ConsumerGroup, end_timers: Callable[[ConsumerGroup, str], None]) -> None:
+    def downgrade(
+        self, group: ConsumerGroup, end_timers: Callable[[ConsumerGroup, str], None], *, is_replaced: bool = False
+    ) -> None:
         """Make a classic group of one whose members all speak the classic protocol, if that may be.
 
         The records of both are one batch; if the log refuses it, the group stays what it is, which serves such members
-        too. The members rebalance at once.
+        too. The members rebalance at once, unless one was replaced and all have what they should (KIP-345: a static
+        member that comes back disturbs nobody).
         """
         members = group.members
+        has_settled = all(group.current(member_id).assigned == group.target(member_id) for member_id in members)
         if not self._consumer_config.migration_policy.allows_downgrade or group.is_dead or not members:
             return
         if any(member.classic is None for member in members.values()) or len(members) > self._config.max_size:
@@ -156,7 +163,9 @@ class Migration:
             end_timers(group, member_id)
         self._store.replace(group, classic)
         logger.info("group %s: %d members go back to the classic protocol", group.group_id, len(members))
-        self._start(classic, "the last member of the consumer protocol has left")
+        self._watch(classic)
+        if not is_replaced or not has_settled:
+            self._rebalancer.maybe_prepare(classic, "the last member of the consumer protocol is gone")
 
     def _classic(self, group: ConsumerGroup) -> Group:
         cluster = self._topics()
@@ -183,7 +192,6 @@ class Migration:
         classic.subscribed_topics = classic.compute_subscribed_topics()
         return classic
 
-    def _start(self, classic: Group, reason: str) -> None:
+    def _watch(self, classic: Group) -> None:
         for member in classic:
             self._rebalancer.restart_session(classic, member)
-        self._rebalancer.maybe_prepare(classic, reason)

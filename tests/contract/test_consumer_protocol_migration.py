@@ -93,6 +93,60 @@ def test_the_last_consumer_member_takes_the_group_down(connection: Connection, g
     assert classic.beat() == E.NONE
 
 
+def beat_all(group: str, members: list[RawMember | ClassicMember]) -> None:
+    """Until all partitions are shared out."""
+
+    def done() -> bool:
+        owned: list[int] = []
+        for member in members:
+            if isinstance(member, ClassicMember):
+                member.step()
+                owned.extend(member.owned)
+            else:
+                member.beat()
+                owned.extend(numbers(member))
+        epochs = {m.generation_id if isinstance(m, ClassicMember) else m.epoch for m in members}
+        return sorted(owned) == [0, 1, 2, 3] and len(epochs) == 1
+
+    wait_until(done, f"{group} is balanced")
+
+
+@pytest.mark.parametrize("has_others", [False, True], ids=["alone", "with a classic member"])
+def test_a_classic_static_member_in_the_place_of_the_last_consumer_member(
+    connection: Connection, group: str, has_others: bool
+) -> None:
+    """The group goes down, and nobody rebalances."""
+    leaving = RawMember(connection, group, ["one"], instance_id="i")
+    leaving.join()
+    others = [ClassicMember(connection, group)] if has_others else []
+    for other in others:
+        assert other.join().error_code == 0
+    beat_all(group, [leaving, *others])
+    assert type_of(connection, group) == ["consumer"]
+    newcomer = ClassicMember(connection, group, group_instance_id="i")
+    joined = newcomer.join()
+    assert (joined.error_code, joined.generation_id) == (0, leaving.epoch)
+    assert (joined.leader, joined.members, joined.protocol_name) == ("", [], "range")
+    assert newcomer.member_id != leaving.member_id
+    assert type_of(connection, group) == ["classic"]
+    assert newcomer.sync().error_code == 0
+    assert newcomer.owned == numbers(leaving)
+    assert [member.beat() for member in (newcomer, *others)] == [E.NONE] * (1 + len(others))
+    gone = leaving.send(leaving.epoch)
+    assert gone.error_code == E.GROUP_ID_NOT_FOUND
+
+
+def test_a_replaced_member_that_is_not_the_last_of_its_protocol(
+    connection: Connection, group: str, newcomer: RawMember
+) -> None:
+    leaving = RawMember(connection, group, ["one"], instance_id="i")
+    leaving.join()
+    newcomer.join()
+    beat_all(group, [leaving, newcomer])
+    assert ClassicMember(connection, group, group_instance_id="i").join().error_code == 0
+    assert type_of(connection, group) == ["consumer"]
+
+
 def test_a_classic_member_joins_a_consumer_group(connection: Connection, group: str, newcomer: RawMember) -> None:
     newcomer.join()
     wait_until(lambda: newcomer.beat() and len(newcomer.owned) == 4, "all partitions")

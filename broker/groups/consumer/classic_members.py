@@ -60,6 +60,7 @@ class ClassicMembers:
             raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, str(error)) from None
         member_id = request.member_id or f"{request.group_instance_id or request.client_id}-{self._new_id()}"
         update = Update(group)
+        replaces_consumer = self._is_consumer(group, request.group_instance_id)
         try:
             self._identify(group, update, request, member_id)
             groups.subscribe(update, member_id, _subscription(group.members.get(member_id), request, subscription))
@@ -76,6 +77,14 @@ class ClassicMembers:
         groups.write(
             update, lambda error: callback(result if error is ErrorCode.NONE else JoinResult(error, request.member_id))
         )
+        if replaces_consumer:
+            groups.downgrade_replaced(group)
+
+    @staticmethod
+    def _is_consumer(group: ConsumerGroup, instance_id: str | None) -> bool:
+        """Whether an instance is there and speaks the consumer protocol."""
+        known = None if instance_id is None else group.static_members.get(instance_id)
+        return known is not None and group.members[known].classic is None
 
     def _require_supported(self, group: ConsumerGroup, request: JoinRequest) -> None:
         """All classic members must have a protocol in common with the newcomer."""

@@ -234,6 +234,11 @@ class ConsumerGroups:
         self.write(update, done)
         self._migration.downgrade(group, self.timers.end)
 
+    def downgrade_replaced(self, group: ConsumerGroup) -> None:
+        """The group speaks the classic protocol again if the static member that was just replaced was the last that
+        did not; called under the group's lock."""
+        self._migration.downgrade(group, self.timers.end, is_replaced=True)
+
     # --- timers ---
 
     def restart_session(self, group: ConsumerGroup, member_id: str) -> None:

@@ -105,6 +105,47 @@ def test_a_refused_downgrade_leaves_a_group_that_works(coordinator: Coordinator)
     assert loaded(coordinator).state() == "Stable"
 
 
+@pytest.mark.parametrize("policy", MigrationPolicy)
+def test_a_static_member_that_comes_back_classic(policy: MigrationPolicy) -> None:
+    coordinator = make(policy)
+    static = Client(coordinator, "old", "t", instance_id="i")
+    static.join()
+    joined = coordinator.join(group_instance_id="i").value
+    assert (joined.error, joined.generation_id) == (E.NONE, static.epoch)
+    assert type_of(coordinator) == (["classic"] if policy.allows_downgrade else ["consumer"])
+    synced = coordinator.sync(joined).value
+    assert synced.error is E.NONE
+    assert ConsumerProtocolAssignment.decode_versioned(synced.assignment).assigned_partitions == [
+        TopicPartition(topic="t", partitions=[0, 1, 2, 3])
+    ]
+    assert coordinator.heartbeat(joined) is E.NONE
+    assert static.error() in (E.GROUP_ID_NOT_FOUND, E.UNKNOWN_MEMBER_ID, E.FENCED_INSTANCE_ID)
+
+
+def test_members_that_miss_partitions_rebalance_when_the_group_goes_down(coordinator: Coordinator) -> None:
+    """Their generation is right, so nothing else would tell them."""
+    static = Client(coordinator, "old", "t", instance_id="i")
+    static.join()
+    waiting = coordinator.join().value
+    assert group_of(coordinator).target(waiting.member_id) != group_of(coordinator).current(waiting.member_id).assigned
+    assert coordinator.join(group_instance_id="i").value.error is E.NONE
+    assert type_of(coordinator) == ["classic"]
+    assert coordinator.heartbeat(waiting) is E.REBALANCE_IN_PROGRESS
+
+
+def test_a_refused_downgrade_leaves_the_static_member_where_it_was(coordinator: Coordinator) -> None:
+    static = Client(coordinator, "old", "t", instance_id="i")
+    static.join()
+    coordinator.log.error = E.NOT_ENOUGH_REPLICAS
+    assert coordinator.join(group_instance_id="i").value.error is E.COORDINATOR_NOT_AVAILABLE
+    coordinator.log.error = E.NONE
+    assert type_of(coordinator) == ["consumer"]
+    assert static.beat().error is E.NONE
+    assert coordinator.join(group_instance_id="i").value.error is E.NONE
+    assert type_of(coordinator) == ["classic"]
+    assert loaded(coordinator).state() == "Stable"
+
+
 def test_waiting_members_are_told_to_join_again(coordinator: Coordinator) -> None:
     classic = classic_group(coordinator)
     waiting: Answer[JoinResult] = coordinator.join()
