@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.dev.waiting import wait_until
+from network.protocol.errors import ErrorCode
 from network.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from network.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -14,7 +15,7 @@ from network.protocol.messages.incremental_alter_configs import (
 from tests.support.cluster import CLOCK, Cluster
 
 SET, DELETE = 0, 1
-BROKER, DYNAMIC_BROKER, DYNAMIC_DEFAULT, LONG = 4, 2, 3, 5
+BROKER, GROUP, DYNAMIC_BROKER, DYNAMIC_DEFAULT, LONG = 4, 32, 2, 3, 5
 RATES = ["leader.replication.throttled.rate", "follower.replication.throttled.rate"]
 
 Entry = tuple[str | None, int, bool, bool, int, list[tuple[str, str | None, int]]]
@@ -62,3 +63,14 @@ def test_throttle_rates_show_while_they_are_set(cluster: Cluster, keys: list[str
         alter(cluster, leader, None)
         alter(cluster, follower, None, "")
     assert wait_until(lambda: not {leader, follower} & described(cluster, keys).keys(), CLOCK, 15_000)
+
+
+def test_groups_have_no_configs_without_the_consumer_protocol(cluster: Cluster) -> None:
+    name = "consumer.session.timeout.ms"
+    change = AlterableConfig(name=name, config_operation=SET, value="50000")
+    resource = AlterConfigsResource(resource_type=GROUP, resource_name="g", configs=[change])
+    asked = DescribeConfigsResource(resource_type=GROUP, resource_name="g", configuration_keys=[name])
+    with cluster.client() as client:
+        (refused,) = client.call_broker(0, IncrementalAlterConfigsRequest(resources=[resource])).responses
+        (unknown,) = client.call_broker(0, DescribeConfigsRequest(resources=[asked])).results
+    assert (refused.error_code, unknown.error_code) == (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST)
