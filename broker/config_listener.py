@@ -34,7 +34,6 @@ class ConfigListener:
     ) -> None:
         self._zk = zk
         self._handlers = handlers
-        self._is_of_groups = changes == paths.GROUP_CONFIG_CHANGES
         self._listener = ChangeListener(zk, changes, paths.CONFIG_CHANGE_PREFIX, self._on_change, clock)
 
     def start(self) -> None:
@@ -52,9 +51,7 @@ class ConfigListener:
         self._listener.close()
 
     def _on_change(self, data: bytes) -> None:
-        entity_path = (
-            decode_config_change(data, (paths.GROUP_CONFIG,)) if self._is_of_groups else decode_config_change(data)
-        )
+        entity_path = decode_config_change(data)
         if entity_path is not None:
             self._apply(entity_path)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -342,10 +342,8 @@ def encode_config_change(entity_path: str) -> bytes:
     return _encode({"version": 2, "entity_path": entity_path})
 
 
-def decode_config_change(
-    data: bytes | None, entity_types: Collection[str] = ("topics", "clients", "users", "brokers", "ips")
-) -> str | None:
-    """The entity path of a config change notification of version 1 or 2, which may be of these types.
+def decode_config_change(data: bytes | None) -> str | None:
+    """The entity path of a config change notification of version 1 or 2.
 
     None if it is no JSON (ignored); `PayloadError` for anything else that is not such a notification.
     """
@@ -363,7 +361,7 @@ def decode_config_change(
         raise PayloadError(f"{what}: unsupported version {version}")
     path = _str(_required(value, "entity_path", what), what)
     entity_type, slash, name = path.partition("/")
-    if entity_type not in entity_types or not slash or not name:
+    if entity_type not in ("topics", "clients", "users", "brokers", "ips", "groups") or not slash or not name:
         raise PayloadError(f"{what}: invalid entity path {path!r}")
     return path
 

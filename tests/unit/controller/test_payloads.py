@@ -227,7 +227,7 @@ def test_config_change_versions() -> None:
     for content in (
         b'{"version":3,"entity_path":"topics/t"}',
         b'{"version":1,"entity_type":"users","entity_name":"u"}',
-        b'{"version":2,"entity_path":"groups/g"}',
+        b'{"version":2,"entity_path":"racks/r"}',
         b'{"version":2,"entity_path":"topics"}',
     ):
         with pytest.raises(PayloadError):
