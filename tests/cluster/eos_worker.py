@@ -18,6 +18,7 @@ import random
 import signal
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -27,6 +28,7 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPa
 FENCED = 3
 STUCK = 4
 STUCK_AFTER_S = 15
+LOOK_EVERY_S = 0.5
 stopping = threading.Event()
 
 
@@ -45,9 +47,12 @@ class Watchdog:
         self._fed.set()
 
     def _run(self) -> None:
-        while self._fed.wait(STUCK_AFTER_S):
+        hungry = 0.0
+        while hungry < STUCK_AFTER_S:
+            # While the process stands still (SIGSTOP), no matter how long, this is one look at most.
+            time.sleep(LOOK_EVERY_S)
+            hungry = 0.0 if self._fed.is_set() else hungry + LOOK_EVERY_S
             self._fed.clear()
-            stopping.wait(0.5)
         tell(stuck=True)
         os._exit(STUCK)
 

@@ -44,7 +44,9 @@ from tests.support.replication import (
     QUIET,
     IdempotentLoad,
     Reader,
+    ask_controller,
     check_replicas,
+    delete_topic,
     log_content,
     read_back,
     wait_in_sync,
@@ -85,7 +87,7 @@ def cluster(shared: Cluster) -> Cluster:
     return shared
 
 
-def eventually(condition: Callable[[], bool], what: object, timeout_ms: int = 60_000) -> None:
+def eventually(condition: Callable[[], bool], what: object, timeout_ms: int = 120_000) -> None:
     def holds() -> bool:
         with contextlib.suppress(OSError, ApiError, KafkaException, KeyError):
             return condition()
@@ -126,9 +128,7 @@ def admin_of(cluster: Cluster) -> AdminClient:
 def create(cluster: Cluster, assignments: Mapping[str, list[list[int]]]) -> None:
     """Topics with these replicas, in sync."""
     new = [NewTopic(name, len(lists), replica_assignment=lists) for name, lists in assignments.items()]
-    admin = admin_of(cluster)
-    for future in admin.create_topics(new, operation_timeout=30).values():
-        future.result(60)
+    ask_controller(cluster, lambda admin: admin.create_topics(new, operation_timeout=30))
     for name in assignments:
         wait_in_sync(cluster, name)
 
@@ -305,8 +305,8 @@ def test_topics_change_while_a_broker_is_away(cluster: Cluster) -> None:
         everywhere(cluster, grown, one, {one, two}, 1)
         append(first, grown, "in the new partition", partition=1)
         # Deleted: it is gone for clients; the replica that is away keeps the name.
+        delete_topic(cluster, dropped)
         admin = admin_of(cluster)
-        admin.delete_topics([dropped], operation_timeout=30)[dropped].result(60)
         eventually(lambda: not any(is_known(broker, dropped) for broker in (first, second)), "deletion")
         assert zookeeper.exists(f"/brokers/topics/{dropped}") is not None
         with pytest.raises(KafkaException) as refused:
@@ -321,8 +321,9 @@ def test_topics_change_while_a_broker_is_away(cluster: Cluster) -> None:
         # Another topic with the name of an old one, of which the broker still has a replica.
         reassign(cluster, again, [one, two])
         old_id = topic_id(zookeeper, again)
-        admin.delete_topics([again], operation_timeout=30)[again].result(60)
+        delete_topic(cluster, again)
         eventually(lambda: zookeeper.exists(f"/brokers/topics/{again}") is None, "deletion")
+        eventually(lambda: again not in zookeeper.get_children("/admin/delete_topics"), "end of what asked for it")
         write_assignment(zookeeper, again, {"0": [three, one, two]})
         everywhere(cluster, again, one, {one, two})
         assert topic_id(zookeeper, again) != old_id
@@ -336,12 +337,12 @@ def test_topics_change_while_a_broker_is_away(cluster: Cluster) -> None:
         assert (deleted.error_code, deleted.low_watermark) == (0, 6)
 
         come_back(cluster, away)
-        wait_in_sync(cluster, grown, 90_000)
+        wait_in_sync(cluster, grown)
         everywhere(cluster, grown, one, set(ids), 1)
         everywhere(cluster, grown, three, {three}, 2)
         assert append(away, grown, "first of all", partition=2) == 0
-        eventually(lambda: zookeeper.exists(f"/brokers/topics/{dropped}") is None, "end of the deletion", 90_000)
-        assert zookeeper.get_children("/admin/delete_topics") == []
+        eventually(lambda: zookeeper.exists(f"/brokers/topics/{dropped}") is None, "end of the deletion")
+        eventually(lambda: zookeeper.get_children("/admin/delete_topics") == [], "end of what asked for it")
         eventually(lambda: not (away.data / f"{dropped}-0").exists(), "deletion on the broker that was away")
     # The log restarts where the others begin.
     wait_in_sync(cluster, trimmed)
@@ -359,10 +360,10 @@ def test_topics_change_while_a_broker_is_away(cluster: Cluster) -> None:
     same_on(cluster, [again], [first, second])
 
     # A deletion takes the old data along. The names are free again, and what they held before is not there.
-    admin = admin_of(cluster)
-    admin.delete_topics([again], operation_timeout=30)[again].result(60)
+    delete_topic(cluster, again)
     with zookeeper_client(cluster.zookeeper) as zookeeper:
         eventually(lambda: zookeeper.exists(f"/brokers/topics/{again}") is None, "deletion")
+        eventually(lambda: zookeeper.get_children("/admin/delete_topics") == [], "end of what asked for it")
     create(cluster, {dropped: [ids], again: [ids]})
     for name in (dropped, again):
         assert append(first, name, "fresh") == 0

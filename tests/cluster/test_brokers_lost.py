@@ -15,8 +15,8 @@ from tests.support.replication import (
     check_replicas,
     create_topic,
     leader_of,
-    partitions_of,
     read_back,
+    seen_partitions,
     wait_in_sync,
 )
 
@@ -43,7 +43,7 @@ def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
 
 
 def leaders(cluster: Cluster, topic: str) -> dict[int, int]:
-    return {number: leader for number, (leader, _, _) in partitions_of(cluster.brokers[0], topic).items()}
+    return {number: leader for number, (leader, _, _) in seen_partitions(cluster.brokers[0], topic).items()}
 
 
 class Running:
@@ -131,6 +131,6 @@ def test_rolling_restart_and_preferred_leaders_back(make_cluster: Callable[..., 
         running.wait_in_sync()
     preferred = {number: replicas[0] for number, replicas in enumerate(ASSIGNMENT)}
     for topic in ("once", "plain"):
-        assert wait_until(lambda topic=topic: leaders(cluster, topic) == preferred, CLOCK, 60_000, 500), topic
+        assert wait_until(lambda topic=topic: leaders(cluster, topic) == preferred, CLOCK, 120_000, 500), topic
     running.wait_progress()
     running.finish()

@@ -9,6 +9,7 @@ from network.protocol.messages.create_topics import CreatableTopic, CreateTopics
 from tests.support.cluster import CLOCK, HOST, Broker, Cluster
 from tests.support.consumer_member import RawMember, describe, settle, wait_until
 from tests.support.consumer_protocol import SETTINGS
+from tests.support.coordinators import GROUP, coordinator_of, wait_internal_topic
 
 
 def test_members_go_on_with_the_next_coordinator(make_cluster: Callable[..., Cluster]) -> None:
@@ -25,14 +26,11 @@ def test_members_go_on_with_the_next_coordinator(make_cluster: Callable[..., Clu
         (created,) = client.call_controller(CreateTopicsRequest(topics=topics, timeout_ms=15_000)).topics
         assert created.error_code == 0
 
-    def coordinator() -> Broker:
-        with cluster.client() as client:
-            return cluster.brokers[client.coordinator(group).id]
-
     def connected(broker: Broker) -> Connection:
         return Connection(HOST, broker.port, "test", CLOCK)
 
-    first = coordinator()
+    wait_internal_topic(cluster, GROUP)
+    first = coordinator_of(cluster, group, GROUP)
     connection = connected(first)
     members = [RawMember(connection, group, ["t"]) for _ in range(3)]
 
@@ -49,8 +47,7 @@ def test_members_go_on_with_the_next_coordinator(make_cluster: Callable[..., Clu
     connection.close()
 
     first.kill()
-    wait_until(lambda: coordinator() is not first, "another coordinator")
-    connection = connected(coordinator())
+    connection = connected(coordinator_of(cluster, group, GROUP))
     for member in members:
         member.connection = connection
 

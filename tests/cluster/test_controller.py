@@ -10,26 +10,19 @@ from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
-from kazoo.exceptions import NoNodeError
 
 from broker.dev.waiting import wait_until
 from network.cluster_client import ClusterClient
 from network.protocol.errors import ApiError
 from tests.support.cluster import CLOCK, Broker, Cluster
+from tests.support.controllers import controller
 from tests.support.zookeeper import zookeeper_client
 
-SETTINGS = {"zookeeper.session.timeout.ms": "3000", "auto.leader.rebalance.enable": "false"}
+# Long enough that only who is killed or paused loses its session: epochs are counted.
+SETTINGS = {"zookeeper.session.timeout.ms": "6000", "auto.leader.rebalance.enable": "false"}
 
 
-def controller(client: KazooClient) -> tuple[int, int] | None:
-    """Broker id and epoch of the controller."""
-    try:
-        return json.loads(client.get("/controller")[0])["brokerid"], int(client.get("/controller_epoch")[0])
-    except NoNodeError:
-        return None
-
-
-def eventually(condition: Callable[[], bool], what: str, timeout_ms: int = 30_000) -> None:
+def eventually(condition: Callable[[], bool], what: str, timeout_ms: int = 90_000) -> None:
     def holds() -> bool:
         with contextlib.suppress(OSError, ApiError):
             return condition()

@@ -121,6 +121,9 @@ def test_a_broker_that_dies_is_reported_with_the_end_of_its_log(tmp_path: Path, 
     port = free_ports(2, consecutive=True)[0]
     commands.append(Command(tmp_path, "dev", "--brokers", "2", "--port", str(port)))
     commands[0].wait_ready()
+    # It serves a moment before it says so.
+    (log,) = tmp_path.rglob("broker-1/broker.log")
+    assert wait_until(lambda: "broker 1 is running" in log.read_text(), CLOCK, TIMEOUT_MS)
     victim = next(pid for pid, command in processes_below(tmp_path).items() if "broker-1" in command)
     os.kill(victim, signal.SIGKILL)
     assert commands[0].process.wait(60) == 1

@@ -18,7 +18,7 @@ from tests.clients.offsets import committed_offsets
 from tests.cluster.eos_worker import FENCED, STUCK
 from tests.support.cluster import ROOT, Cluster, python_environment
 from tests.support.coordinators import GROUP, TRANSACTION, Moves, eventually, wait_internal_topic
-from tests.support.replication import QUIET, IdempotentLoad, create_topic, leader_of, wait_in_sync
+from tests.support.replication import QUIET, IdempotentLoad, create_topic, leader_of, read_back, wait_in_sync
 from tests.support.suspend import suspend
 from tests.support.transactions import read_committed, states, wait_none_open
 
@@ -74,7 +74,7 @@ class WorkerProcess:
     def signal(self, number: int) -> None:
         self.process.send_signal(number)
 
-    def wait(self, timeout_s: float = 60) -> int:
+    def wait(self, timeout_s: float = 120) -> int:
         code = self.process.wait(timeout_s)
         self._thread.join(5)
         return code
@@ -122,6 +122,7 @@ class Pipeline:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self.load = IdempotentLoad(cluster.bootstrap, "source", len(PARTITIONS), interval_s=0.1)
+        self.source: dict[int, list[bytes]] = {}
         self.workers: list[WorkerProcess] = []
         self.active = {name: self.start(name) for name in WORKERS}
         self.followers = {topic: Follower(cluster.bootstrap, topic) for topic in ("target", "bank")}
@@ -144,6 +145,15 @@ class Pipeline:
         for worker in self.active.values():
             assert worker.process.poll() in (None, STUCK), worker
 
+    def wait_transactions(self, count: int) -> None:
+        """Until so many have been committed, on however slow a machine."""
+
+        def committed() -> bool:
+            self.restart_stuck()
+            return sum(len(worker.committed) for worker in self.workers) >= count
+
+        eventually(committed, lambda: f"{self.workers}")
+
     def restart_stuck(self) -> None:
         """What a supervisor does."""
         for name, worker in self.active.items():
@@ -153,7 +163,9 @@ class Pipeline:
     def finish(self) -> None:
         """Let everything be copied, then stop."""
         self.load.finish()
-        ends = {("source", number): len(done) for number, done in self.load.acknowledged.items()}
+        self.source = read_back(self._cluster, "source", len(PARTITIONS))
+        self.load.check(self.source)
+        ends = {("source", number): len(done) for number, done in self.source.items()}
 
         def copied() -> bool:
             self.restart_stuck()
@@ -198,12 +210,17 @@ def test_each_record_is_copied_once(cluster: Cluster, pipeline: Pipeline) -> Non
     pipeline.wait_progress()
     _lose_brokers(cluster, pipeline)
     _lose_workers(pipeline)
+    pipeline.wait_transactions(60)
     pipeline.finish()
     for topic in TOPICS:
         wait_in_sync(cluster, topic)
         wait_none_open(cluster, topic, PARTITIONS)
     wait_none_open(cluster, "__consumer_offsets", range(3))
-    assert set(states(cluster, WORKERS).values()) <= {"CompleteCommit", "CompleteAbort", "Empty"}
+    # The markers are there; that they are, the coordinator writes down last.
+    eventually(
+        lambda: set(states(cluster, WORKERS).values()) <= {"CompleteCommit", "CompleteAbort", "Empty"},
+        lambda: states(cluster, WORKERS),
+    )
     _check_history(cluster, pipeline)
 
 
@@ -253,7 +270,7 @@ def _check_history(cluster: Cluster, pipeline: Pipeline) -> None:
     copies: Counter[str] = Counter()
     sizes: dict[str, int] = {}
     for number, messages in target.items():
-        source = pipeline.load.acknowledged[number]
+        source = list(enumerate(pipeline.source[number]))
         fields = [message.value().decode().split("|") for message in messages]
         assert [(int(offset), value.encode()) for _, _, offset, value in fields] == source, number
         copies.update(transaction for transaction, *_ in fields)

@@ -98,7 +98,7 @@ def committed(cluster: Cluster, group: str) -> list[tuple[int, int, str]]:
 
 
 def wait_loaded(cluster: Cluster, *groups: str) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 90
     with cluster.client() as client:
         client.coordinator(groups[0])
     while True:

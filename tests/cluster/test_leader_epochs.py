@@ -18,8 +18,9 @@ from broker.dev.waiting import wait_until
 from log.batch import iter_batches
 from log.checkpoint import OffsetCheckpoint
 from log.topic_partition import TopicPartition
-from tests.cluster.test_controller import controller, eventually, leaders
+from tests.cluster.test_controller import eventually, leaders
 from tests.support.cluster import CLOCK, HOST, Broker, Cluster
+from tests.support.controllers import controller
 from tests.support.proxy import Proxy
 from tests.support.replication import (
     HIGH_WATERMARKS,
@@ -77,7 +78,7 @@ def start_first(cluster: Cluster, broker: Broker) -> None:
     broker.start()
     broker.wait_listening()
     with zookeeper_client(cluster.zookeeper) as client:
-        eventually(lambda: (controller(client) or (-1, 0))[0] == broker.broker_id, "election", 60_000)
+        eventually(lambda: (controller(client) or (-1, 0))[0] == broker.broker_id, "election")
     for other in cluster.brokers:
         if other is not broker:
             other.start()
@@ -130,13 +131,13 @@ def test_high_watermark_one_round_trip_behind(protocol: str, make: Callable[...,
             assert OffsetCheckpoint(follower.data / HIGH_WATERMARKS).read().get(TopicPartition(TOPIC, 0), 0) == 0
             proxy.cut()
             follower.start()
-            eventually(lambda: client.exists(f"/brokers/ids/{follower.broker_id}") is not None, "registration", 60_000)
+            eventually(lambda: client.exists(f"/brokers/ids/{follower.broker_id}") is not None, "registration")
             end_session(client, bystander)
-            eventually(lambda: leaders(follower, TOPIC) == {0: leader.broker_id}, "the role of follower", 60_000)
+            eventually(lambda: leaders(follower, TOPIC) == {0: leader.broker_id}, "the role of follower")
             assert log_content(follower, TOPIC, 0) == before, "nothing tells it to truncate"
             leader.kill()
             end_session(client, leader)
-            eventually(lambda: leaders(follower, TOPIC) == {0: follower.broker_id}, "the role of leader", 60_000)
+            eventually(lambda: leaders(follower, TOPIC) == {0: follower.broker_id}, "the role of leader")
         assert read_back(cluster, TOPIC, 1) == {0: values}
         write(cluster, 0, [b"of the new leader"])
         proxy.resume()
@@ -178,7 +179,7 @@ def test_logs_that_diverged_below_the_high_watermark(protocol: str, make: Callab
         for broker in cluster.brokers:
             end_session(client, broker)
         follower.start()
-        eventually(lambda: leaders(follower, TOPIC) == {0: 1, 1: 1}, "the follower leads", 60_000)
+        eventually(lambda: leaders(follower, TOPIC) == {0: 1, 1: 1}, "the follower leads")
     # One log ends beyond the old leader's, the other below.
     new = {partition: [b"new record %d" % number for number in range(count)] for partition, count in ((0, 7), (1, 2))}
     for partition, values in new.items():

@@ -15,20 +15,16 @@ from network.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopic,
 )
 from network.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
-from network.protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from tests.reference import kafka
 from tests.support import wire
 from tests.support.cluster import CLOCK, Broker, Cluster, Kind
+from tests.support.configs import set_broker_config
 from tests.support.replication import (
     IdempotentLoad,
     check_replicas,
     create_topic,
-    partitions_of,
     read_back,
+    seen_partitions,
     wait_in_sync,
 )
 
@@ -87,11 +83,7 @@ def other(broker: Broker, directory: Path) -> Path:
 
 def set_rate(broker: Broker, rate: str) -> None:
     """Bytes a second of moves on one broker."""
-    key = "replica.alter.log.dirs.io.max.bytes.per.second"
-    configs = [AlterableConfig(name=key, config_operation=0, value=rate)]
-    resource = AlterConfigsResource(resource_type=4, resource_name=str(broker.broker_id), configs=configs)
-    answer = wire.call(broker, IncrementalAlterConfigsRequest(resources=[resource]), 1)
-    assert answer.responses[0].error_code == 0
+    set_broker_config(broker, replica_alter_log_dirs_io_max_bytes_per_second=rate)
 
 
 def finish(cluster: Cluster, load: IdempotentLoad) -> None:
@@ -169,10 +161,9 @@ def test_a_directory_fails_in_the_middle_of_a_move(start: Callable[[list[Kind]],
         left |= {(new.name, number, True) for number in copied}
 
     def only_the_broken_one_is_gone() -> bool:
-        return set(described(victim)) == left and all(
-            isr == ({1, 2} if number in lost else {0, 1, 2})
-            for number, (_, _, isr) in partitions_of(cluster.brokers[1], TOPIC).items()
-        )
+        wanted = {number: {1, 2} if number in lost else {0, 1, 2} for number in NUMBERS}
+        seen = {number: isr for number, (_, _, isr) in seen_partitions(cluster.brokers[1], TOPIC).items()}
+        return set(described(victim)) == left and seen == wanted
 
     assert wait_until(only_the_broken_one_is_gone, CLOCK, WAIT_MS, 200), described(victim)
     load.wait_progress()

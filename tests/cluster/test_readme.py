@@ -24,7 +24,7 @@ def test_the_tour(make_cluster: Callable[..., Cluster]) -> None:
         [sys.executable, "-c", program.replace("127.0.0.1:9092", cluster.bootstrap)],
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=150,
         check=True,
         cwd=ROOT,
         env=environment,
@@ -39,7 +39,7 @@ def test_the_tour(make_cluster: Callable[..., Cluster]) -> None:
         # What is made shows on every broker a moment later.
         command = re.sub(r"(^|\| )odradek ", lambda match: f"{match[1]}{odradek} ", line.strip())
         done = subprocess.run(
-            command, shell=True, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT, env=environment
+            command, shell=True, capture_output=True, text=True, timeout=120, check=False, cwd=ROOT, env=environment
         )
         assert done.returncode == 0, (line, done.stderr)
         output += done.stdout

@@ -5,7 +5,6 @@ About two minutes."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from confluent_kafka import Producer
-from kazoo.exceptions import NoNodeError
 
 from broker.cli.main import odradek
 from broker.cli.reassignment_files import to_json
@@ -21,12 +19,14 @@ from broker.cli.reassignments import ongoing
 from broker.dev.waiting import wait_until
 from log.topic_partition import TopicPartition
 from tests.support.cluster import CLOCK, Cluster
+from tests.support.configs import TOPIC as TOPIC_CONFIGS
+from tests.support.configs import alter_config, set_broker_config
+from tests.support.controllers import elect_controller
 from tests.support.replication import (
     IdempotentLoad,
     Reader,
     check_replicas,
     create_topic,
-    partitions_of,
     read_back,
     wait_in_sync,
 )
@@ -67,11 +67,11 @@ class Move:
         self.file.write_text(to_json(wanted))
 
     def _fill(self) -> None:
-        producer = Producer({"bootstrap.servers": self.cluster.bootstrap, "acks": "all"})
+        producer = Producer({"bootstrap.servers": self.cluster.bootstrap, "enable.idempotence": True})
         for number in range(BULK * PARTITIONS):
             producer.produce(TOPIC, os.urandom(BULK_SIZE), partition=number % PARTITIONS)
             producer.poll(0)
-        assert producer.flush(60) == 0
+        assert producer.flush(120) == 0
 
     def command(self, *words: str) -> str:
         """`odradek reassign WORDS`, with the file and the brokers that run."""
@@ -82,7 +82,11 @@ class Move:
         return done.stdout
 
     def start_slowly(self) -> None:
-        """Nothing can end before the limit is raised."""
+        """Nothing can end before the limit is raised: it is at work on every broker before anything moves."""
+        everything = {f"{side}_replication_throttled_replicas": "*" for side in ("leader", "follower")}
+        alter_config(self.cluster.running[0], TOPIC_CONFIGS, TOPIC, **everything)
+        for broker in self.cluster.running:
+            set_broker_config(broker, leader_replication_throttled_rate="1", follower_replication_throttled_rate="1")
         self.command("execute", "--throttle", "1")
         self.load.wait_progress()
         assert self.moving() == PARTITIONS
@@ -102,9 +106,7 @@ class Move:
         """Stop writing and look at everything."""
         self.load.wait_progress()
         self.load.finish()
-        wait_in_sync(self.cluster, TOPIC)
-        found = partitions_of(self.cluster.running[0], TOPIC)
-        assert all(set(replicas) == each[1] for each in found.values()), found
+        wait_in_sync(self.cluster, TOPIC, replicas=replicas)
         read = read_back(self.cluster, TOPIC, PARTITIONS)
         self.load.check(read, start=BULK)
         self._reader.finish(read)
@@ -128,22 +130,6 @@ def controller_of(cluster: Cluster) -> int:
         return client.metadata([]).controller_id
 
 
-def elect_controller(cluster: Cluster, kind: str) -> None:
-    """Take /controller away from brokers until one of this kind has it."""
-    with zookeeper_client(cluster.zookeeper) as client:
-
-        def elected() -> bool:
-            try:
-                if cluster.brokers[json.loads(client.get("/controller")[0])["brokerid"]].kind == kind:
-                    return True
-                client.delete("/controller")
-            except NoNodeError:
-                pass
-            return False
-
-        assert wait_until(elected, CLOCK, 60_000, 1000), f"no {kind} broker becomes controller"
-
-
 @pytest.fixture
 def move(make_cluster: Callable[..., Cluster], tmp_path: Path) -> Move:
     return Move(make_cluster(["odradek"] * 6, settings=SETTINGS), tmp_path / "plan.json")
@@ -157,10 +143,12 @@ def test_a_topic_moves_to_kafkas_brokers_and_back(make_cluster: Callable[..., Cl
     move.plan([move.source[0], move.target[0]])
     move.command("execute", "--wait")
     move.load.wait_progress()
-    elect_controller(move.cluster, kinds[1])
+    with zookeeper_client(move.cluster.zookeeper) as client:
+        wanted = [broker.broker_id for broker in move.cluster.brokers if broker.kind == kinds[1]]
+        elect_controller(move.cluster, client, wanted)
     move.plan(move.source)
     move.command("execute", "--wait")
-    assert wait_until(lambda: all(map(move.has_left, move.target)), CLOCK, 30_000)
+    assert wait_until(lambda: all(map(move.has_left, move.target)), CLOCK, 90_000)
     move.finish(move.source)
 
 
@@ -172,7 +160,7 @@ def test_the_controller_and_a_leader_die_half_way(move: Move) -> None:
     assert move.moving() == PARTITIONS
     move.raise_limit()
     others = [broker for broker in move.source if broker != victim.broker_id]
-    assert wait_until(lambda: all(map(move.has_left, others)), CLOCK, 30_000)
+    assert wait_until(lambda: all(map(move.has_left, others)), CLOCK, 90_000)
     move.cluster.wait_forgotten(victim)
     victim.start()
     move.cluster.wait_ready()
@@ -183,5 +171,5 @@ def test_a_move_is_cancelled_half_way(move: Move) -> None:
     move.start_slowly()
     assert "Cancelled" in move.command("cancel")
     assert move.moving() == 0
-    assert wait_until(lambda: all(map(move.has_left, move.target)), CLOCK, 30_000)
+    assert wait_until(lambda: all(map(move.has_left, move.target)), CLOCK, 90_000)
     move.finish(move.source)

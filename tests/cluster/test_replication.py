@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import pytest
 
 from tests.reference import kafka
 from tests.support.cluster import Cluster
+from tests.support.paused import paused, wait_isr
 from tests.support.replication import (
     IdempotentLoad,
     check_replicas,
@@ -65,17 +65,18 @@ def test_replicas_on_kafka_and_odradek(kinds: list[str], make_cluster: Callable[
 def test_old_protocol_version_changes_the_isr_through_zookeeper(make_cluster: Callable[..., Cluster]) -> None:
     """With `inter.broker.protocol.version` 2.6 leaders write the state znode themselves."""
     settings = {
-        "zookeeper.session.timeout.ms": "3000",
+        "zookeeper.session.timeout.ms": "12000",
         "replica.lag.time.max.ms": "2000",
         "inter.broker.protocol.version": "2.6",
         "controlled.shutdown.enable": "false",
     }
     cluster = make_cluster(["odradek"] * 3, settings=settings)
     load = start(cluster)
-    follower = cluster.brokers[(leader_of(cluster, TOPIC) + 1) % 3]
-    follower.pause()  # longer than the lag limit, shorter than its session
-    time.sleep(2.5)
-    follower.resume()
+    leader = cluster.brokers[leader_of(cluster, TOPIC)]
+    follower = cluster.brokers[(leader.broker_id + 1) % 3]
+    # Longer than the lag limit, shorter than its session.
+    with paused(follower):
+        wait_isr(leader, TOPIC, {0, 1, 2} - {follower.broker_id})
     wait_in_sync(cluster, TOPIC)
     follower.kill()
     cluster.wait_forgotten(follower)

@@ -7,9 +7,10 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import KafkaException
 
-from tests.cluster.test_controller import controller, eventually, everywhere
+from tests.cluster.test_controller import eventually, everywhere
 from tests.reference import kafka
 from tests.support.cluster import Cluster
+from tests.support.controllers import controller, elect_controller
 from tests.support.replication import IdempotentLoad, check_replicas, create_topic, delete_topic, read_back
 from tests.support.zookeeper import zookeeper_client
 
@@ -32,10 +33,7 @@ def test_deletion_waits_for_a_dead_replica(kinds: list[str], make_cluster: Calla
     cluster = make_cluster(kinds, settings=SETTINGS)
     with zookeeper_client(cluster.zookeeper) as client:
         # Broker 1 is not the controller, so that the same one controls before and after its death.
-        while (now := controller(client)) is None or now[0] == 1:
-            client.delete("/controller")
-            eventually(lambda: controller(client) is not None, "election")
-        cluster.wait_ready()
+        now = elect_controller(cluster, client, [0, 2])
         create_topic(cluster, TOPIC, ASSIGNMENT)
         load = IdempotentLoad(cluster.bootstrap, TOPIC, len(ASSIGNMENT))
         load.wait_progress()

@@ -24,7 +24,9 @@ Kind = Literal["odradek", "kafka"]
 
 ROOT = Path(__file__).resolve().parents[2]
 HOST = "127.0.0.1"
-START_TIMEOUT_MS = 60_000
+START_TIMEOUT_MS = 120_000
+# A broker that is killed because it stops slowly keeps its session, and a new process could not register.
+STOP_TIMEOUT_S = 90.0
 CLOCK = SystemClock()
 # All brokers stop at once at the end of a test: the last ones have nobody to hand their leaderships to.
 SETTINGS = {"controlled.shutdown.retry.backoff.ms": "500"}
@@ -99,7 +101,7 @@ class Broker:
     def stop(self) -> int:
         """Controlled shutdown; returns the exit code."""
         assert self.process is not None
-        return self.process.stop()
+        return self.process.stop(STOP_TIMEOUT_S)
 
     def kill(self) -> None:
         """SIGKILL."""
@@ -194,8 +196,11 @@ class Cluster:
 
         def known() -> bool:
             for broker in self.running:
-                with ClusterClient(broker.address, "test", CLOCK, request_timeout_ms=5_000) as client:
-                    found = client.metadata([topic]).topics.get(topic)
+                try:
+                    with ClusterClient(broker.address, "test", CLOCK, request_timeout_ms=5_000) as client:
+                        found = client.metadata([topic]).topics.get(topic)
+                except (OSError, ApiError):
+                    return False
                 if found is None or found.error or len(found.partitions) != partitions:
                     return False
                 if any(each.leader < 0 or each.error for each in found.partitions.values()):
@@ -218,7 +223,7 @@ class Cluster:
                 broker.process.terminate()
         for broker in self.brokers:
             if broker.process is not None:
-                broker.process.stop()
+                broker.process.stop(STOP_TIMEOUT_S)
 
     @contextlib.contextmanager
     def client(self) -> Iterator[ClusterClient]:

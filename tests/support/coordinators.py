@@ -19,7 +19,7 @@ INTERNAL = {GROUP: "__consumer_offsets", TRANSACTION: "__transaction_state"}
 Way = Literal["killed", "stopped", "elected"]
 
 _PREFERRED = 0
-_TIMEOUT_MS = 60_000
+_TIMEOUT_MS = 120_000
 
 
 def place_of(cluster: Cluster, key: str, key_type: int) -> tuple[str, int]:
@@ -58,15 +58,24 @@ def coordinator_of(cluster: Cluster, key: str, key_type: int) -> Broker:
 
 
 def elect_preferred(cluster: Cluster, topic: str, partition: int) -> None:
-    """Let the partition's first replica lead; it must be in sync. No-op when it leads already."""
+    """Let the partition's first replica lead, as soon as it is in sync. No-op when it leads already."""
     request = ElectLeadersRequest(
         election_type=_PREFERRED,
         topic_partitions=[TopicPartitions(topic=topic, partitions=[partition])],
         timeout_ms=30_000,
     )
-    with cluster.client() as client:
-        answer = client.call_controller(request, 40_000)
-    codes = {each.error_code for result in answer.replica_election_results for each in result.partition_result}
+    codes: set[int] = set()
+
+    def done() -> bool:
+        wait_in_sync(cluster, topic)
+        with cluster.client() as client:
+            answer = client.call_controller(request, 40_000)
+        codes.clear()
+        codes.update(each.error_code for result in answer.replica_election_results for each in result.partition_result)
+        return ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE not in codes
+
+    # A replica may fall out of the ISR again for a moment.
+    assert wait_until(done, CLOCK, _TIMEOUT_MS, 200), f"the first replica of {topic}-{partition} is not in sync"
     if codes - {ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED}:
         raise ApiError(ErrorCode.of(max(codes)))
 
@@ -96,7 +105,6 @@ class Moves:
         """Kill or stop the coordinator, or elect the preferred leader in its place; returns its successor."""
         before = self.coordinator
         if way == "elected":
-            wait_in_sync(self._cluster, self.topic)
             elect_preferred(self._cluster, self.topic, self.partition)
         elif way == "killed":
             before.kill()
@@ -126,6 +134,6 @@ class Moves:
         wait_in_sync(self._cluster, self.topic)
 
 
-def eventually(condition: Callable[[], object], what: Callable[[], object] | str, timeout_ms: int = 90_000) -> None:
+def eventually(condition: Callable[[], object], what: Callable[[], object] | str, timeout_ms: int = 150_000) -> None:
     """Until the condition holds; fails with `what`."""
     assert wait_until(lambda: bool(condition()), CLOCK, timeout_ms, 100), what() if callable(what) else what

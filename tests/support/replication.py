@@ -7,7 +7,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -70,7 +70,7 @@ class Load:
         """Records acknowledged so far."""
         return sum(map(len, self.acknowledged.values()))
 
-    def wait_progress(self, records: int = 60, timeout_ms: int = 60_000) -> None:
+    def wait_progress(self, records: int = 60, timeout_ms: int = 120_000) -> None:
         """Until every partition has acknowledged so many more."""
         targets = {number: len(done) + records for number, done in self.acknowledged.items()}
 
@@ -269,10 +269,31 @@ class Reader:
             assert got == final[number][: len(got)], f"{self._topic}-{number} was read differently before"
 
 
+def ask_controller(cluster: Cluster, ask: Callable[[AdminClient], Mapping[str, Any]]) -> None:
+    """What an admin client asks, until who answers is the controller: brokers may still name the one of before.
+
+    Raises:
+        KafkaException: The controller refused it.
+    """
+
+    def answered() -> bool:
+        # A client each time: librdkafka goes on asking the controller that it was told of first.
+        admin = AdminClient({"bootstrap.servers": ",".join(broker.address for broker in cluster.running), **QUIET})
+        try:
+            for future in ask(admin).values():
+                future.result(60)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.NOT_CONTROLLER:
+                raise
+            return False
+        return True
+
+    assert wait_until(answered, CLOCK, 60_000, 200), "no broker is the controller"
+
+
 def delete_topic(cluster: Cluster, topic: str) -> None:
     """Ask for the deletion, and wait until the answer comes."""
-    admin = AdminClient({"bootstrap.servers": ",".join(broker.address for broker in cluster.running), **QUIET})
-    admin.delete_topics([topic], operation_timeout=30)[topic].result(60)
+    ask_controller(cluster, lambda admin: admin.delete_topics([topic], operation_timeout=30))
 
 
 def create_topic(
@@ -286,19 +307,7 @@ def create_topic(
     """A topic that acknowledges with so many replicas, known to every broker."""
     configs = {"min.insync.replicas": str(min_isr), **(config or {})}
     new = NewTopic(topic, len(assignment), replica_assignment=assignment, config=configs)
-
-    def created() -> bool:
-        # A client each time: librdkafka goes on asking the controller that it was told of first.
-        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, **QUIET})
-        try:
-            admin.create_topics([new], operation_timeout=30)[topic].result(60)
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.NOT_CONTROLLER:
-                raise
-            return False
-        return True
-
-    assert wait_until(created, CLOCK, 30_000, 200), f"no controller makes {topic}"
+    ask_controller(cluster, lambda admin: admin.create_topics([new], operation_timeout=30))
     wait_in_sync(cluster, topic)
 
 
@@ -319,20 +328,33 @@ def partitions_of(broker: Broker, topic: str) -> dict[int, tuple[int, set[int], 
     }
 
 
+def seen_partitions(broker: Broker, topic: str) -> dict[int, tuple[int, set[int], set[int]]]:
+    """`partitions_of` for those who wait: empty while the broker doesn't know the topic or doesn't answer."""
+    try:
+        return partitions_of(broker, topic)
+    except (ApiError, OSError):
+        return {}
+
+
 def leader_of(cluster: Cluster, topic: str, partition: int = 0, asked: Broker | None = None) -> int:
     """The leader, as a running broker (or the one that is `asked`) tells it once there is one."""
-    leaders: list[int] = []
+    last: list[int] = []
 
     def known() -> bool:
-        leaders[:] = [partitions_of(asked or cluster.running[0], topic)[partition][0]]
-        return leaders[0] >= 0
+        last[:] = [seen_partitions(asked or cluster.running[0], topic).get(partition, (-1,))[0]]
+        return last[0] >= 0
 
-    assert wait_until(known, CLOCK, 30_000, 200), f"{topic}-{partition} has no leader"
-    return leaders[0]
+    assert wait_until(known, CLOCK, 60_000, 200), f"{topic}-{partition} has no leader: {last}"
+    return last[0]
 
 
-def wait_in_sync(cluster: Cluster, topic: str, timeout_ms: int = 60_000) -> None:
-    """Until every running broker sees a leader and all replicas in sync for every partition."""
+def wait_in_sync(
+    cluster: Cluster, topic: str, timeout_ms: int = 120_000, replicas: Collection[int] | None = None
+) -> None:
+    """Until every running broker sees a leader and all replicas in sync for every partition.
+
+    With ``replicas``, until these brokers alone have one of every partition.
+    """
     last: list[object] = []
 
     def in_sync() -> bool:
@@ -343,7 +365,9 @@ def wait_in_sync(cluster: Cluster, topic: str, timeout_ms: int = 60_000) -> None
                 last[:] = [broker.broker_id, error]
                 return False
             last[:] = [broker.broker_id, found]
-            if not found or any(leader < 0 or replicas != isr for leader, replicas, isr in found.values()):
+            if not found or any(leader < 0 or holders != isr for leader, holders, isr in found.values()):
+                return False
+            if replicas is not None and any(holders != set(replicas) for _, holders, _ in found.values()):
                 return False
         return True
 

@@ -57,10 +57,10 @@ def connected(broker: Broker, client_id: str = "contract") -> Iterator[Connectio
         connection.close()
 
 
-def call(broker: Broker, message: Request, version: int) -> Any:
+def call(broker: Broker, message: Request, version: int, timeout_ms: int = TIMEOUT_MS) -> Any:
     """One request on a connection of its own."""
     with connected(broker) as connection:
-        return connection.call(message, version)
+        return connection.call(message, version, timeout_ms)
 
 
 def create_topic(
