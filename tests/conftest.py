@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from broker.dev import processes
 from broker.dev.processes import free_ports
@@ -19,6 +20,10 @@ from tests.support.paths import ROOT
 
 _chroots = itertools.count()
 
+
+# How long an example takes says more about the machine than about the code.
+settings.register_profile("odradek", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("odradek")
 
 # Long files first, so that workers side by side end together; the others as they are found.
 _FIRST = ["docker", "cluster", "spark", "contract", "clients"]

@@ -6,7 +6,7 @@ from broker.dev.waiting import wait_until
 from tests.support.cluster import CLOCK, Broker
 from tests.support.zookeeper import zookeeper_client
 
-TIMEOUT_MS = 40_000
+TIMEOUT_MS = 60_000
 
 
 def await_session_end(broker: Broker) -> None:

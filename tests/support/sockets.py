@@ -25,7 +25,7 @@ from network.server import SocketServer
 from network.server_config import ListenerConfig, SocketServerConfig
 from timer.clock import SystemClock
 
-WAIT_S = 10.0
+WAIT_S = 60.0
 
 
 class Recorded:

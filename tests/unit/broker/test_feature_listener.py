@@ -16,7 +16,7 @@ from controller.zk.ops import Delete
 from controller.zk.payloads import FeatureZnode
 from timer.clock import SystemClock
 
-WAIT_MS = 20_000
+WAIT_MS = 60_000
 NONE = FeatureZnode(2, True, {})
 FINALIZED = FeatureZnode(2, True, {"later": 3})
 

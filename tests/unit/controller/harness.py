@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
+
+from kazoo.protocol.states import Callback
 
 from broker.config.versions import MetadataVersion
 from controller.config import ControllerConfig
@@ -214,7 +217,7 @@ class Harness:
 
     def run_until(self, condition: Callable[[], bool], what: str) -> None:
         """Process events until `condition` holds."""
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while not condition():
             if not self.controller.step():
                 if time.monotonic() > deadline:
@@ -223,12 +226,20 @@ class Harness:
 
     def settle(self) -> None:
         """Process what is queued, and what watches are about to queue."""
-        for _ in range(3):
+        busy = True
+        while busy:
             # An answer from the server after the watch event of an earlier write: events come first on a session.
             self.zk.exists("/")
-            time.sleep(0.004)
+            self._await_watches()
+            busy = False
             while self.controller.step():
-                pass
+                busy = True
+
+    def _await_watches(self) -> None:
+        """Until the watch thread has called the handlers of all events that have come."""
+        called = threading.Event()
+        self.zk.session._handle._threads.dispatch_callback(Callback("settle", called.set, ()))  # type: ignore[attr-defined]
+        assert called.wait(60), "the watch thread is stuck"
 
     def take(self) -> list[Sent]:
         sent = list(self.channels.sent)

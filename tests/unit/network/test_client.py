@@ -45,7 +45,7 @@ def peer() -> Iterator[Callable[[Serve], int]]:
     for listener in listeners:
         listener.close()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
 
 
@@ -109,7 +109,7 @@ def test_time_out_closes(peer: Callable[[Serve], int]) -> None:
 def test_peer_that_takes_nothing(peer: Callable[[Serve], int]) -> None:
     """Sending has a time limit as well."""
     go_on = threading.Event()
-    port = peer(lambda connection: go_on.wait(10) and None)
+    port = peer(lambda connection: go_on.wait(60) and None)
     connection = connect(port, socket_timeout_ms=200)
     try:
         with pytest.raises(RequestTimedOut):

@@ -209,7 +209,7 @@ def test_many_threads_share_a_client(cluster: Cluster) -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(20)
+            thread.join(60)
     assert answers == [0] * 160
 
 
@@ -229,7 +229,7 @@ def test_close_wakes_a_call(cluster: Cluster) -> None:
     thread.start()
     wait_until(lambda: bool(cluster.asked("ListGroups")), "asked")
     client.close()
-    thread.join(10)
+    thread.join(60)
     assert len(failures) == 1
 
 

@@ -235,14 +235,14 @@ def test_peer_that_leaves_while_a_range_is_warmed(
 
     def read_through(fd: int, position: int, size: int) -> None:
         reading.set()
-        assert go_on.wait(10)
+        assert go_on.wait(60)
 
     monkeypatch.setattr(outbox, "in_page_cache", lambda fd, position, size: False)
     monkeypatch.setattr("network.response_writer._read_through", read_through)
     server = servers.start(FetchBroker(ranges), connections_max_idle_ms=100)
     client = servers.connect(server)
     client.send(fetch_frame())
-    assert reading.wait(10)
+    assert reading.wait(60)
     wait_until(lambda: server.connection_count() == 0, "closed as idle")
     assert released(ranges) == [0, 1]  # the first is still being read
     go_on.set()

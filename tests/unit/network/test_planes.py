@@ -26,7 +26,7 @@ def test_the_control_plane_is_served_while_the_data_plane_is_stuck(servers: Serv
 
     def hold(request: Request) -> bool:
         entered.append(request.connection.listener_name)
-        return request.connection.listener_name == "PLAINTEXT" and not stuck.wait(10)
+        return request.connection.listener_name == "PLAINTEXT" and not stuck.wait(60)
 
     broker.hook = hold
     server = servers.start(
@@ -106,14 +106,14 @@ def test_requests_in_flight_are_answered_at_shutdown(
 
     def hold(request: Request) -> bool:
         entered.set()
-        assert go_on.wait(10)
+        assert go_on.wait(60)
         return False
 
     broker.hook = hold
     server = servers.start(broker, inline=inline)
     client, silent = servers.connect(server), servers.connect(server)
     client.send(produce_frame(1), produce_frame(2))
-    assert entered.wait(10)
+    assert entered.wait(60)
     server.stop_accepting()
     stopping = threading.Thread(target=server.shutdown)
     stopping.start()
@@ -121,14 +121,15 @@ def test_requests_in_flight_are_answered_at_shutdown(
     assert client.correlation_id() == 1
     assert client.is_closed()  # and the second is not begun
     assert silent.is_closed()
-    stopping.join(10)
+    stopping.join(60)
     assert not stopping.is_alive()
     assert len(broker.requests) == 1
 
 
 def test_a_parked_request_does_not_hold_up_shutdown_and_its_answer_is_dropped(
-    servers: Servers, broker: EchoBroker
+    servers: Servers, broker: EchoBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("network.server._DRAIN_S", 100.0)  # what requests in flight get
     parked: list[Request] = []
     broker.hook = lambda request: parked.append(request) is None
     server = servers.start(broker)
@@ -137,7 +138,7 @@ def test_a_parked_request_does_not_hold_up_shutdown_and_its_answer_is_dropped(
     wait_until(lambda: len(parked) == 1 and parked[0].local_done_ns > 0, "parked")
     began = time.monotonic()
     server.shutdown()
-    assert time.monotonic() - began < 0.9  # less than the time that requests in flight get
+    assert time.monotonic() - began < 50
     assert client.is_closed()
     broker.answer(parked[0])
     parked[0].channel.close_connection(parked[0])
@@ -183,8 +184,8 @@ def test_times_of_a_request(servers: Servers, broker: EchoBroker) -> None:
 def test_idle_percent(servers: Servers, broker: EchoBroker) -> None:
     servers.start(broker)
     time.sleep(1.05)
-    assert servers.metrics.read("Processor", "IdlePercent") > 0.5
-    assert servers.metrics.read("SocketServer", "NetworkProcessorAvgIdlePercent") > 0.5
+    wait_until(lambda: servers.metrics.read("Processor", "IdlePercent") > 0.5, "idle")
+    wait_until(lambda: servers.metrics.read("SocketServer", "NetworkProcessorAvgIdlePercent") > 0.5, "all are idle")
 
 
 def test_callbacks_run_on_handlers_before_requests_and_within_a_bound() -> None:
@@ -243,7 +244,7 @@ def test_network_threads_can_be_added_and_removed(servers: Servers, broker: Echo
 
 def test_shutdown_while_the_channel_is_full(servers: Servers, broker: EchoBroker) -> None:
     go_on = threading.Event()
-    broker.hook = lambda request: not go_on.wait(10)
+    broker.hook = lambda request: not go_on.wait(60)
     server = servers.start(broker, queued_max_requests=1, num_io_threads=1)
     clients = [servers.connect(server) for _ in range(5)]
     for number, client in enumerate(clients):
@@ -253,5 +254,5 @@ def test_shutdown_while_the_channel_is_full(servers: Servers, broker: EchoBroker
     stopping.start()
     assert all(client.is_closed() for client in clients)
     go_on.set()
-    stopping.join(10)
+    stopping.join(60)
     assert not stopping.is_alive()

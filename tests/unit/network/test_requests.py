@@ -141,5 +141,5 @@ def test_client_is_woken_by_close(servers: Servers, broker: EchoBroker) -> None:
     thread.start()
     wait_until(lambda: len(broker.requests) == 1, "sent")
     connection.close()
-    thread.join(10)
+    thread.join(60)
     assert len(failures) == 1

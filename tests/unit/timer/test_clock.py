@@ -43,7 +43,7 @@ def test_wait_ends_when_the_clock_reaches_the_deadline() -> None:
         while clock.waiters < (20 - timeout) // 10 + 1:
             time.sleep(0.001)
         clock.advance(10)
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
         assert results[timeout] is False
     assert clock.waiters == 0
@@ -72,7 +72,7 @@ def test_a_notification_ends_a_wait() -> None:
         time.sleep(0.001)
     with condition:
         condition.notify_all()
-    thread.join(10)
+    thread.join(60)
     assert results == [True]
 
 

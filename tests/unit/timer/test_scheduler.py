@@ -115,7 +115,7 @@ def test_background_threads_run_tasks_and_stop() -> None:
             done.set()
 
     scheduler.schedule("count", count, 0, 2)
-    assert done.wait(10)
+    assert done.wait(60)
     scheduler.shutdown()
     assert set(threading.enumerate()) <= before
     assert all(name.startswith("test-scheduler") for name in runs)
@@ -123,7 +123,7 @@ def test_background_threads_run_tasks_and_stop() -> None:
     scheduler.startup()
     again = threading.Event()
     scheduler.schedule_once("again", again.set)
-    assert again.wait(10)
+    assert again.wait(60)
     scheduler.shutdown()
 
 
@@ -138,6 +138,6 @@ def test_shutdown_waits_for_a_running_task() -> None:
         finished.append(True)
 
     scheduler.schedule_once("slow", slow)
-    assert started.wait(10)
+    assert started.wait(60)
     scheduler.shutdown()
     assert finished == [True]

@@ -40,7 +40,7 @@ def in_threads(count: int, work: Callable[[int], None]) -> None:
 
     def body(number: int) -> None:
         try:
-            start.wait(10)
+            start.wait(60)
             work(number)
         except BaseException as error:
             failures.append(error)
@@ -99,19 +99,19 @@ def test_who_comes_during_a_check_does_not_wait_and_is_not_missed() -> None:
             ready = self.remaining <= 0
             if threading.current_thread().name == "slow":
                 checking.set()
-                go_on.wait(10)
+                go_on.wait(60)
             return ready and self.force_complete()
 
     operation = Slow(60_000, 1)
     purgatory.try_complete_else_watch(operation, ["a"])
     slow = threading.Thread(target=lambda: purgatory.check_and_complete("a"), name="slow", daemon=True)
     slow.start()
-    assert checking.wait(10)
+    assert checking.wait(60)
     operation.arrive()
     assert purgatory.check_and_complete("a") == 0
     assert operation.completions == []
     go_on.set()
-    slow.join(10)
+    slow.join(60)
     assert operation.completions == ["slow"]
     assert (purgatory.watched, purgatory.num_delayed) == (0, 0)
 
@@ -154,7 +154,7 @@ def test_watch_complete_expire_and_cancel_at_once() -> None:
                 purgatory.check_and_complete(choose.randrange(8))
 
         in_threads(THREADS, act)
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while not all(operation.is_completed for some in made for operation in some):
             assert time.monotonic() < end, "an operation was lost"
             time.sleep(0.005)
@@ -196,7 +196,7 @@ def test_add_and_cancel_while_the_clock_moves() -> None:
                     cancelled.append(victim.number)
 
     in_threads(THREADS, act)
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while len(ran) + len(cancelled) < THREADS * 1_500:
         assert time.monotonic() < end, "a task was lost"
         time.sleep(0.005)
@@ -206,21 +206,21 @@ def test_add_and_cancel_while_the_clock_moves() -> None:
     assert timer.size == 0
     stop.set()
     timer.wakeup()
-    driver.join(10)
+    driver.join(60)
     assert not driver.is_alive()
     timer.shutdown()
 
 
 def test_a_reaper_expires_and_stops() -> None:
-    before = threading.active_count()
+    before = set(threading.enumerate())
     purgatory: Purgatory[Waiter] = Purgatory("Fetch", SystemTimer("Fetch", SystemClock()), broker_id=7)
     operation = Waiter(20, 1)
     purgatory.try_complete_else_watch(operation, ["a"])
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while not operation.is_completed:
         assert time.monotonic() < end
         time.sleep(0.001)
     assert "ExpirationReaper-7-Fetch" in {thread.name for thread in threading.enumerate()}
     purgatory.shutdown()
     assert operation.completions == ["executor-Fetch"]
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= before
