@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.cluster import Cluster
+from tests.support.cluster import Broker, Cluster
 from tests.support.sessions import await_session_end
+from tests.support.until_end import until_end
 
 ROUNDS = 3
 SECONDS = 3.0
+AT_LEAST = 50  # acknowledged in each round, before the kill is near
 
 
 @pytest.mark.parametrize("flush_messages", ["1", "9223372036854775807"], ids=["flush each message", "default flushing"])
@@ -29,43 +32,53 @@ def test_nothing_acknowledged_is_lost(make_cluster: Callable[..., Cluster], flus
     number = 0
     broker = cluster.brokers[0]
     for _ in range(ROUNDS):
-        killer = threading.Timer(0.5 + rng.random() * (SECONDS - 0.5), broker.kill)
-        number = produce(cluster, acknowledged, number, killer)
-        killer.join(30)
+        number = produce(cluster, acknowledged, number, broker, 0.5 + rng.random() * (SECONDS - 0.5))
         await_session_end(broker)
         broker.start()
         cluster.wait_ready()
+    cluster.wait_topic("t", 1)
     found = dict(consume(cluster))
-    assert len(acknowledged) > 50 * ROUNDS
+    assert len(acknowledged) >= AT_LEAST * ROUNDS
     lost = {number: offset for number, offset in acknowledged.items() if found.get(offset) != b"%d" % number}
     assert not lost
 
 
-def produce(cluster: Cluster, acknowledged: dict[int, int], number: int, killer: threading.Timer) -> int:
-    """Produce until the broker is gone; notes the offset of each acknowledged number. Returns the next number."""
+def produce(cluster: Cluster, acknowledged: dict[int, int], number: int, broker: Broker, seconds: float) -> int:
+    """Kill the broker so long after its first acknowledgements, and produce until it is gone.
+
+    Notes the offset of each acknowledged number. Returns the next number.
+    """
     producer = Producer(
         {
             "bootstrap.servers": cluster.bootstrap,
             "acks": "all",
             "linger.ms": 0,
             "enable.idempotence": True,
-            "message.timeout.ms": 3000,
             "log_level": 2,
         }
     )
-    failed = threading.Event()
+    killed = threading.Event()
+
+    def kill() -> None:
+        broker.kill()
+        killed.set()
 
     def delivered(error: KafkaError | None, message: Message) -> None:
-        if error is not None:
-            failed.set()
-        else:
+        if error is None:
             acknowledged[int(message.value())] = message.offset()
 
-    killer.start()
-    while not failed.is_set():
+    enough = len(acknowledged) + AT_LEAST
+    limit = time.monotonic() + 60
+    killer = threading.Timer(seconds, kill)
+    while not killed.is_set():
         producer.produce("t", b"%d" % number, partition=0, on_delivery=delivered)
         number += 1
         producer.poll(0.002)
+        if killer.ident is None:
+            assert time.monotonic() < limit, f"{len(acknowledged)} are acknowledged"
+            if len(acknowledged) >= enough:
+                killer.start()
+    killer.join(30)
     producer.purge()
     producer.flush(10)
     return number
@@ -84,11 +97,6 @@ def consume(cluster: Cluster) -> list[tuple[int, bytes]]:
     )
     try:
         consumer.assign([TopicPartition("t", 0, 0)])
-        found: list[tuple[int, bytes]] = []
-        while (message := consumer.poll(20)) is not None:
-            if message.error() is not None:
-                break
-            found.append((message.offset(), message.value()))
-        return found
+        return [(message.offset(), message.value()) for message in until_end(consumer)]
     finally:
         consumer.close()
