@@ -6,6 +6,7 @@ On three brokers of ours and on three of Apache Kafka; every topic has three rep
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 import time
 from collections.abc import Iterator
@@ -20,9 +21,11 @@ from tests.spark.topics import in_order, make_topic, reader
 from tests.support.cluster import CLOCK, Broker, Cluster
 
 
-def slowly(batches: Iterator[Any]) -> Iterator[Any]:
-    """So that the query lasts longer than the leader."""
+def slowly(batches: Iterator[Any], begun: Path | None = None) -> Iterator[Any]:
+    """So that the query lasts longer than the leader; makes the file `begun` when records come."""
     for batch in batches:
+        if begun is not None:
+            begun.touch()
         time.sleep(0.02)
         yield batch
 
@@ -59,23 +62,26 @@ def produce(cluster: Cluster, topic: str, count: int, size: int) -> None:
     assert producer.flush(60) == 0
 
 
-def test_a_leader_killed_during_a_batch(spark: Any, three: Cluster) -> None:
+def test_a_leader_killed_during_a_batch(spark: Any, three: Cluster, tmp_path: Path) -> None:
     topic = make_topic(three, 1, replicas=3)
     count = 15_000
     produce(three, topic, count, 4000)
     found: list[Any] = []
+    begun = tmp_path / "begun"
     with small_batches(spark, 50):
         frame = reader(spark, three, topic, **{"kafka.max.partition.fetch.bytes": "2000"})
         # What Spark buffers between two workers is much smaller than the topic, so the read waits for the slow step.
-        slow = frame.mapInArrow(slowly, frame.schema).select("offset")
+        slow = frame.mapInArrow(functools.partial(slowly, begun=begun), frame.schema).select("offset")
         reading = threading.Thread(target=lambda: found.extend(slow.collect()))
         broker = leader_of(three, topic)
         reading.start()
-        time.sleep(3)
-        assert reading.is_alive()
-        broker.kill()
         try:
+            assert wait_until(begun.exists, CLOCK, 120_000, 5)
+            time.sleep(1)
+            assert reading.is_alive()
+            broker.kill()
             reading.join(120)
+            assert not reading.is_alive()
         finally:
             revive(three, broker)
     assert sorted(row.offset for row in found) == list(range(count))
@@ -129,11 +135,12 @@ def test_a_leader_killed_during_a_stream(spark: Any, three: Cluster, tmp_path: P
         .start()
     )
     try:
-        assert wait_until(lambda: len(query.recentProgress) >= 2, CLOCK, 60_000)
+        assert wait_until(lambda: len(query.recentProgress) >= 2, CLOCK, 120_000)
         broker.kill()
         produce(three, topic, 100, 10)
         with three.client() as client:
-            assert client.topic(topic).partitions[0].leader != broker.broker_id
+            # Brokers hear of a new leader one after the other.
+            assert wait_until(lambda: client.topic(topic).partitions[0].leader != broker.broker_id, CLOCK, 60_000)
         query.processAllAvailable()
         assert query.exception() is None
     finally:

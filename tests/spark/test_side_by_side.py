@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewPartitions
 
 from broker.dev.waiting import wait_until
 from tests.spark import connector
-from tests.spark.topics import fill, in_order, make_topic
+from tests.spark.topics import add_partitions, fill, in_order, make_topic
 from tests.support.cluster import CLOCK, Cluster
 
 
@@ -102,10 +100,7 @@ def test_streams(spark: Any, cluster: Cluster, tmp_path: Path) -> None:
     limited = {**start, "maxOffsetsPerTrigger": "100"}
     for count, options in ((0, limited), (90, start), (0, start), (300, limited)):
         if count == 300:
-            admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-            for future in admin.create_partitions([NewPartitions(topic, 4)]).values():
-                future.result(30)
-            cluster.wait_topic(topic, 4)
+            add_partitions(cluster, topic, 4)
         fill(cluster, topic, count, 4 if count == 300 else 3)
         (theirs, their_rows), (ours, our_rows) = run("kafka", **options), run("odradek", **options)
         assert ours == theirs

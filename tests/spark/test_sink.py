@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from tests.spark.topics import fill, in_order, make_topic, reader
 from tests.support.cluster import Cluster
+from tests.support.until_end import until_end
 
 
 def write(frame: Any, cluster: Cluster, **options: str) -> None:
@@ -21,18 +22,10 @@ def consume(cluster: Cluster, topic: str, partitions: int) -> list[Message]:
     """Everything in a topic, by librdkafka."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "reads", "enable.partition.eof": True})
     consumer.assign([TopicPartition(topic, p, 0) for p in range(partitions)])
-    found, ended = [], 0
     try:
-        while ended < partitions:
-            message = consumer.poll(20)
-            assert message is not None
-            if message.error():
-                ended += 1
-            else:
-                found.append(message)
+        return until_end(consumer, partitions)
     finally:
         consumer.close()
-    return found
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])

@@ -14,11 +14,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewPartitions
 
 from broker.dev.waiting import wait_until
 from spark_jobs.lag import Lag, LagListener
-from tests.spark.topics import fill, make_topic
+from tests.spark.topics import add_partitions, fill, make_topic
 from tests.support.cluster import CLOCK, ROOT, Cluster, python_environment
 
 
@@ -67,7 +66,7 @@ def test_available_now_keeps_the_limit_and_reads_all_once(spark: Any, cluster: C
         query = run_available_now(frame, tmp_path)
         # Reports reach a listener some time after their batches; in the last one nothing is left.
         none_left = Lag(0, 0, 0.0)
-        assert wait_until(lambda: listener.by_query.get(str(query.id)) == none_left, CLOCK, 20_000)
+        assert wait_until(lambda: listener.by_query.get(str(query.id)) == none_left, CLOCK, 60_000)
     finally:
         spark.streams.removeListener(listener)
     assert read_back(spark, tmp_path) == [(p, offset) for p in range(3) for offset in range(100)]
@@ -82,10 +81,7 @@ def test_a_restart_goes_on_and_finds_new_partitions(spark: Any, cluster: Cluster
     fill(cluster, topic, 20, 2)
     frame = stream(spark, cluster, topic, startingOffsets="latest")
     run_available_now(frame, tmp_path)
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    for future in admin.create_partitions([NewPartitions(topic, 3)]).values():
-        future.result(30)
-    assert wait_until(lambda: len(admin.list_topics(topic).topics[topic].partitions) == 3, CLOCK, 20_000)
+    add_partitions(cluster, topic, 3)
     fill(cluster, topic, 30, 3)
     run_available_now(frame, tmp_path)
     expected = [(p, offset) for p in range(2) for offset in range(10, 20)]
@@ -104,9 +100,7 @@ def test_a_running_query_finds_new_partitions(spark: Any, cluster: Cluster, tmp_
     try:
         fill(cluster, topic, 10, 1)
         query.processAllAvailable()
-        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-        for future in admin.create_partitions([NewPartitions(topic, 2)]).values():
-            future.result(30)
+        add_partitions(cluster, topic, 2)
         fill(cluster, topic, 10, 2)
         table = topic.replace("-", "_")
 
@@ -210,6 +204,6 @@ def kill_session(process: subprocess.Popen[bytes]) -> None:
 def stream_end(cluster: Cluster, topic: str) -> dict[int, int]:
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "ends"})
     try:
-        return {p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=20)[1] for p in range(2)}
+        return {p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=60)[1] for p in range(2)}
     finally:
         consumer.close()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from tests.support.cluster import Cluster
 
@@ -23,19 +23,35 @@ def make_topic(cluster: Cluster, partitions: int = 3, replicas: int = 1, **confi
     return name
 
 
+def add_partitions(cluster: Cluster, topic: str, partitions: int) -> None:
+    """More partitions, known to every broker: a producer that asks one without them gives their records up."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    for future in admin.create_partitions([NewPartitions(topic, partitions)]).values():
+        future.result(30)
+    cluster.wait_topic(topic, partitions)
+
+
 def fill(
     cluster: Cluster, topic: str, count: int, partitions: int = 3, *, first: int = 0, **config: Any
 ) -> list[tuple[int, bytes | None, bytes]]:
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 50, **config})
     sent = []
+    failed: list[KafkaError] = []
     for n in range(first, first + count):
         key = None if n % 5 == 0 else f"k{n % 7}".encode()
         value = f"value {n}".encode() * (n % 9)
         producer.produce(
-            topic, value, key, n % partitions, headers=[("n", str(n).encode())], timestamp=1_700_000_000_000 + n
+            topic,
+            value,
+            key,
+            n % partitions,
+            headers=[("n", str(n).encode())],
+            timestamp=1_700_000_000_000 + n,
+            on_delivery=lambda error, _: failed.append(error) if error else None,
         )
         sent.append((n % partitions, key, value))
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
+    assert not failed, failed[:3]
     return sent
 
 
