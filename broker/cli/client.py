@@ -16,6 +16,8 @@ from timer.clock import SystemClock
 F = TypeVar("F", bound=Callable[..., Any])
 
 CLIENT_ID = "odradek-cli"
+# `topics create`, then the next command: a broker that is busy hears of the topic late.
+TOPIC_PATIENCE_MS = 3_000
 
 
 def bootstrap_option(function: F) -> F:
@@ -34,7 +36,13 @@ def bootstrap_option(function: F) -> F:
 def cluster(bootstrap_server: str) -> Iterator[ClusterClient]:
     """A client; failures inside the block become a CommandError."""
     try:
-        client = ClusterClient(bootstrap_server, CLIENT_ID, SystemClock(), request_timeout_ms=15_000)
+        client = ClusterClient(
+            bootstrap_server,
+            CLIENT_ID,
+            SystemClock(),
+            request_timeout_ms=15_000,
+            topic_patience_ms=TOPIC_PATIENCE_MS,
+        )
     except ValueError as error:
         raise CommandError(f"--bootstrap-server: {error}") from None
     with client:
