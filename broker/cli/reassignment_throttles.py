@@ -16,6 +16,7 @@ from broker.cli.client import describe
 from broker.cli.errors import CommandError
 from broker.cli.reassignments import Ongoing
 from broker.config_admin import BROKER_RESOURCE, DELETE, SET, TOPIC_RESOURCE
+from broker.dev.waiting import wait_until
 from log.topic_partition import TopicPartition
 from network.client import ConnectionFailed
 from network.cluster_client import ClusterClient
@@ -27,12 +28,14 @@ from network.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from timer.clock import SystemClock
 
 LEADER_RATE, FOLLOWER_RATE = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
 LEADER_REPLICAS, FOLLOWER_REPLICAS = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
 LOG_DIR_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 _RATES, _REPLICAS = [LEADER_RATE, FOLLOWER_RATE], [LEADER_REPLICAS, FOLLOWER_REPLICAS]
 _BROKER_TIMEOUT_MS = 10_000
+_APPLY_MS = 30_000
 # Sources of a dynamic value of the resource itself, in DescribeConfigs.
 _OWN = {TOPIC_RESOURCE: 1, BROKER_RESOURCE: 2}
 
@@ -81,14 +84,29 @@ def limit(client: ClusterClient, moves: Moves, rate: int) -> None:
     for topic, configs in throttled_replicas(copying).items():
         _alter(client, TOPIC_RESOURCE, topic, {key: value for key, value in configs.items() if value})
     brokers = {broker for move in copying.values() for broker in (*move.sources, *move.destinations)}
-    for broker in sorted(brokers & client.brokers().keys()):
-        _alter(client, BROKER_RESOURCE, str(broker), dict.fromkeys(_RATES, str(rate)))
+    _limit_brokers(client, brokers & client.brokers().keys(), dict.fromkeys(_RATES, str(rate)))
 
 
 def limit_log_dirs(client: ClusterClient, brokers: Iterable[int], rate: int) -> None:
     """Throttle what these brokers copy between their log directories, in bytes per second. Raises CommandError."""
-    for broker in sorted(set(brokers)):
-        _alter(client, BROKER_RESOURCE, str(broker), {LOG_DIR_RATE: str(rate)})
+    _limit_brokers(client, brokers, {LOG_DIR_RATE: str(rate)})
+
+
+def _limit_brokers(client: ClusterClient, brokers: Iterable[int], rates: Mapping[str, str]) -> None:
+    """Set the rates, and wait until the brokers go by them: what starts before is copied at full speed.
+
+    Brokers take changes of configs in their order, so what was set for topics before is in force then, too.
+    """
+    waiting = sorted(set(brokers))
+    for broker in waiting:
+        _alter(client, BROKER_RESOURCE, str(broker), rates)
+
+    def applied() -> bool:
+        waiting[:] = [each for each in waiting if _own(client, BROKER_RESOURCE, str(each), list(rates)) != rates]
+        return not waiting
+
+    if not wait_until(applied, SystemClock(), _APPLY_MS):
+        raise CommandError(f"brokers that do not take their limit in time: {', '.join(map(str, waiting))}")
 
 
 def clear_topics(client: ClusterClient, topics: Iterable[str]) -> list[str]:
@@ -110,13 +128,18 @@ def clear_brokers(client: ClusterClient) -> list[int]:
 
 
 def _clear(client: ClusterClient, kind: int, name: str, keys: list[str]) -> bool:
-    resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
-    request = DescribeConfigsRequest(resources=[resource])
-    (found,) = _call(client, kind, name, request).results
-    own = [entry.name for entry in found.configs if entry.config_source == _OWN[kind]]
+    own = _own(client, kind, name, keys)
     if own:
         _alter(client, kind, name, dict.fromkeys(own))
     return bool(own)
+
+
+def _own(client: ClusterClient, kind: int, name: str, keys: list[str]) -> dict[str, str | None]:
+    """Those of the configs that are set for the resource itself."""
+    resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
+    request = DescribeConfigsRequest(resources=[resource])
+    (found,) = _call(client, kind, name, request).results
+    return {entry.name: entry.value for entry in found.configs if entry.config_source == _OWN[kind]}
 
 
 def _alter(client: ClusterClient, kind: int, name: str, configs: Mapping[str, str | None]) -> None:

@@ -28,7 +28,7 @@ from timer.clock import Clock
 
 TIMEOUT_MS = 30_000
 _POLL_MS = 500
-_SETTLE_MS = 5_000
+_SETTLE_MS = 10_000
 
 Replicas = dict[TopicPartition, list[int]]
 

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from broker.cli import reassignment_throttles
 from broker.cli.errors import CommandError
 from broker.cli.reassignment_throttles import (
     FOLLOWER_REPLICAS,
     LEADER_REPLICAS,
     Move,
+    limit,
     plan_moves,
     throttled_replicas,
 )
@@ -24,11 +26,21 @@ from network.protocol.messages.alter_partition_reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
+from network.protocol.messages.describe_configs import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
 from network.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsResponse,
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
+)
+from network.protocol.messages.incremental_alter_configs import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
 )
 from network.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsResponse,
@@ -70,7 +82,48 @@ class Cluster:
         return DescribeLogDirsResponse(results=[result])
 
 
+class SlowBrokers:
+    """Brokers 1 and 4 take a config at once, and go by it when they have been asked for it so many times."""
+
+    def __init__(self, times: int) -> None:
+        self.left = dict.fromkeys((1, 4), times)
+        self.rates: dict[int, dict[str, str | None]] = {}
+
+    def brokers(self) -> dict[int, int]:
+        return self.left
+
+    def call_any(self, request: Any) -> Any:
+        assert not self.rates, "topics come first"
+        return IncrementalAlterConfigsResponse(responses=[AlterConfigsResourceResponse()])
+
+    def call_broker(self, broker: int, request: Any, timeout_ms: int) -> Any:
+        if isinstance(request, IncrementalAlterConfigsRequest):
+            self.rates[broker] = {each.name: each.value for each in request.resources[0].configs}
+            return IncrementalAlterConfigsResponse(responses=[AlterConfigsResourceResponse()])
+        self.left[broker] -= 1
+        shown = self.rates[broker] if self.left[broker] <= 0 else {}
+        configs = [
+            DescribeConfigsResourceResult(name=name, value=value, config_source=2) for name, value in shown.items()
+        ]
+        return DescribeConfigsResponse(results=[DescribeConfigsResult(configs=configs)])
+
+
 # -- throttles ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_limit_is_in_force_before_the_move_starts() -> None:
+    brokers = SlowBrokers(3)
+    limit(brokers, {ZERO: Move([1], [4])}, 1000)  # type: ignore[arg-type]
+    assert brokers.left == {1: 0, 4: 0}
+    assert [sorted(rates.values()) for rates in brokers.rates.values()] == [["1000", "1000"]] * 2  # type: ignore[type-var]
+
+
+def test_brokers_that_do_not_take_their_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reassignment_throttles, "_APPLY_MS", 0)
+    brokers = SlowBrokers(100)
+    brokers.left[4] = 1
+    with pytest.raises(CommandError, match=r"do not take their limit in time: 1$"):
+        limit(brokers, {ZERO: Move([1], [4])}, 1000)  # type: ignore[arg-type]
 
 
 def test_sources_and_destinations() -> None:
