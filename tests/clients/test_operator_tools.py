@@ -19,11 +19,11 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from broker.cli.errors import CommandError
 from broker.cli.main import odradek
 from broker.cli.reassignment_files import to_json
-from broker.cli.reassignments import replicas_of
 from broker.cli.replica_directories import Place, Replica, places
 from broker.cli.replica_sizes import sizes_on
 from broker.dev.waiting import wait_until
 from log.topic_partition import TopicPartition
+from network.cluster_client import ClusterClient
 from network.cluster_metadata import PartitionMetadata
 from network.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -99,15 +99,36 @@ def partitions(cluster: Cluster, topic: str) -> dict[int, PartitionMetadata]:
         return client.topic(topic, refresh=True).partitions
 
 
+def told_by(broker: Broker, topic: str) -> dict[int, PartitionMetadata]:
+    """The partitions as this very broker tells them; none of a topic that it does not know."""
+    with ClusterClient(broker.address, "test", CLOCK) as client:
+        return client.metadata([topic]).topics[topic].partitions
+
+
 def wait_for(cluster: Cluster, topic: str, condition: Callable[[dict[int, PartitionMetadata]], bool]) -> None:
-    """Until the metadata of a topic is so."""
+    """Until the metadata of a topic is so on every running broker: the next command may ask any of them."""
     seen: list[object] = []
 
     def holds() -> bool:
-        seen[:] = [partitions(cluster, topic)]
-        return condition(seen[0])  # type: ignore[arg-type]
+        seen.clear()
+        for broker in cluster.running:
+            found = told_by(broker, topic)
+            seen.append(found)
+            if not found or not condition(found):
+                return False
+        return True
 
     assert wait_until(holds, CLOCK, WAIT_MS), seen
+
+
+def wait_replicas(cluster: Cluster, topic: str, condition: Callable[[dict[int, list[int]]], bool]) -> None:
+    """Until every running broker tells such replicas."""
+    wait_for(cluster, topic, lambda found: condition({number: each.replicas for number, each in found.items()}))
+
+
+def wait_gone(cluster: Cluster, topic: str) -> None:
+    """Until no running broker knows the topic."""
+    assert wait_until(lambda: not any(told_by(broker, topic) for broker in cluster.running), CLOCK, WAIT_MS), topic
 
 
 def move_leader_away(cluster: Cluster, topic: str) -> None:
@@ -116,8 +137,11 @@ def move_leader_away(cluster: Cluster, topic: str) -> None:
     leader.stop()
     leader.start()
     cluster.wait_ready()
-    wait_for(cluster, topic, lambda found: len(found[0].isr) == len(found[0].replicas))
-    assert partitions(cluster, topic)[0].leader != leader.broker_id
+    wait_for(
+        cluster,
+        topic,
+        lambda found: len(found[0].isr) == len(found[0].replicas) and found[0].leader != leader.broker_id,
+    )
 
 
 # -- topics, brokers list, elect-leaders -----------------------------------------------------------------------------
@@ -191,6 +215,8 @@ def test_preferred_leaders_by_our_command_and_by_kafkas(cluster: Cluster, tmp_pa
 
     with pytest.raises(CommandError, match=r"none-0: .*UNKNOWN_TOPIC_OR_PARTITION"):
         run(cluster, "elect-leaders", "--topic", "none", "--partition", 0)
+    for name in all_topics(cluster):
+        in_sync(cluster, name)
     output(cluster, "elect-leaders", "--all")
     assert output(cluster, "elect-leaders", "--all") == "No election was needed.\n"
 
@@ -260,8 +286,18 @@ def replicas(cluster: Cluster, topic: str) -> dict[int, list[int]]:
     return {number: found.replicas for number, found in partitions(cluster, topic).items()}
 
 
+def all_topics(cluster: Cluster) -> list[str]:
+    with cluster.client() as client:
+        return sorted(client.metadata().topics)
+
+
 def in_sync(cluster: Cluster, topic: str) -> None:
     wait_for(cluster, topic, lambda found: all(len(p.isr) == len(p.replicas) for p in found.values()))
+
+
+def are_even(found: dict[int, list[int]]) -> bool:
+    """Whether each broker has two replicas."""
+    return Counter(broker for ids in found.values() for broker in ids) == {0: 2, 1: 2, 2: 2, 3: 2}
 
 
 def test_generate_execute_verify(cluster: Cluster, tmp_path: Path) -> None:
@@ -283,9 +319,9 @@ def test_generate_execute_verify(cluster: Cluster, tmp_path: Path) -> None:
     text = output(cluster, "reassign", "verify", plan)
     assert text.count("is completed.") == 4
     in_sync(cluster, "moved")
+    wait_replicas(cluster, "moved", are_even)
     found = replicas(cluster, "moved")
     assert all({RACKS[broker] for broker in ids} == {"left", "right"} for ids in found.values())
-    assert Counter(broker for ids in found.values() for broker in ids) == {0: 2, 1: 2, 2: 2, 3: 2}
     assert read_back(cluster, "moved", 400) == before
     assert output(cluster, "reassign", "list") == "No reassignment goes on.\n"
 
@@ -315,7 +351,7 @@ LARGEST_FETCH = 1_048_576  # replica.fetch.max.bytes: what passes whole once it 
 
 
 def limit_by_hand(cluster: Cluster, topic: str, side: str, broker: int) -> None:
-    """Throttle only one side, with configs as any client sets them."""
+    """Throttle only one side, with configs as any client sets them; it is in force when this returns."""
     admin = AdminClient({"bootstrap.servers": cluster.brokers[broker].address})
     for kind, name, key, value in (
         (ResourceType.TOPIC, topic, f"{side}.replication.throttled.replicas", f"0:{broker}"),
@@ -324,6 +360,14 @@ def limit_by_hand(cluster: Cluster, topic: str, side: str, broker: int) -> None:
         entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(kind, name, incremental_configs=[entry])
         admin.incremental_alter_configs([resource])[resource].result(30)
+
+    def applies() -> bool:
+        # A broker takes changes in their order: the rate, which it shows only then, was the last one.
+        own = ConfigResource(ResourceType.BROKER, str(broker))
+        found = admin.describe_configs([own])[own].result(30).get(f"{side}.replication.throttled.rate")
+        return found is not None and found.value == str(RATE)
+
+    assert wait_until(applies, CLOCK, WAIT_MS), f"broker {broker} does not go by its limit"
 
 
 def throttled_brokers(cluster: Cluster) -> list[str]:
@@ -358,7 +402,7 @@ def test_a_throttle_slows_a_reassignment_down(
     started = CLOCK.monotonic_ms()
     output(cluster, "reassign", "execute", plan, *(["--throttle", RATE] if side == "both" else []))
     moved = 0
-    while CLOCK.monotonic_ms() - started < 6_000:
+    while not moved or CLOCK.monotonic_ms() - started < 6_000:
         moved = bytes_on(cluster, target, topic)
         allowed = RATE * (CLOCK.monotonic_ms() - started) / 1000 + 2 * LARGEST_FETCH
         assert moved <= allowed < size
@@ -366,7 +410,7 @@ def test_a_throttle_slows_a_reassignment_down(
     assert moved > 0
     assert "still in progress" in output(cluster, "reassign", "verify", plan)
     output(cluster, "reassign", "execute", plan, "--additional", "--throttle", 10**9, "--wait")
-    assert replicas(cluster, topic) == {0: [target]}
+    wait_replicas(cluster, topic, lambda found: found == {0: [target]})
     assert len(read_back(cluster, topic, 120)) == 120
     # Nothing stays slow: the limits went with the end of the move.
     assert "throttled.replicas" not in output(cluster, "topics", "describe", topic)
@@ -413,14 +457,14 @@ def test_kafkas_tool_takes_our_plan_and_we_take_its(cluster: Cluster, tmp_path: 
     assert wait_until(lambda: "progress" not in output(cluster, "reassign", "verify", ours), CLOCK, WAIT_MS)
     text = tool("--reassignment-json-file", str(ours), "--verify")
     assert text.count("is completed.") == 2
-    assert all(set(ids) == {2, 3} for ids in replicas(cluster, "shared").values())
+    wait_replicas(cluster, "shared", lambda found: all(set(ids) == {2, 3} for ids in found.values()))
 
     topics, theirs = tmp_path / "topics.json", tmp_path / "theirs.json"
     topics.write_text('{"version": 1, "topics": [{"topic": "shared"}]}')
     text = tool("--topics-to-move-json-file", str(topics), "--broker-list", "0,2", "--generate")
     theirs.write_text(json.dumps(assignments(text)[1]))
     output(cluster, "reassign", "execute", theirs, "--wait")
-    assert all(set(ids) == {0, 2} for ids in replicas(cluster, "shared").values())
+    wait_replicas(cluster, "shared", lambda found: all(set(ids) == {0, 2} for ids in found.values()))
     assert tool("--reassignment-json-file", str(theirs), "--verify").count("is completed.") == 2
     assert len(read_back(cluster, "shared", 100)) == 100
 
@@ -483,8 +527,7 @@ def test_the_plan_of_the_spark_job_can_be_executed(cluster: Cluster, tmp_path: P
     done = CliRunner().invoke(reassignment_plan.main, arguments, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     assert "All reassignments are complete." in output(cluster, "reassign", "execute", plan, "--wait")
-    held = Counter(broker for ids in replicas(cluster, "lopsided").values() for broker in ids)
-    assert held == {0: 2, 1: 2, 2: 2, 3: 2}
+    wait_replicas(cluster, "lopsided", are_even)
     assert len(read_back(cluster, "lopsided", 200)) == 200
 
 
@@ -498,9 +541,8 @@ def test_a_broker_is_drained_and_safe_to_stop(cluster: Cluster, tmp_path: Path) 
     assert result.exit_code == 0, result.output
     assert "Broker 2 holds no replica any more. It is safe to stop" in result.stdout
     assert "broker 2: 2 partitions: " in result.stderr
-    with cluster.client() as client:
-        held = [tp for tp, ids in replicas_of(client.metadata()).items() if 2 in ids]
-    assert held == []
+    for topic in all_topics(cluster):
+        wait_replicas(cluster, topic, lambda found: not any(2 in ids for ids in found.values()))
     assert {number: ids[0] for number, ids in replicas(cluster, "drained").items() if number != 1} == {0: 1, 2: 0}
     assert not throttled_brokers(cluster)
     cluster.brokers[2].stop()
@@ -529,10 +571,11 @@ def test_a_broker_that_is_down_is_drained_if_others_have_its_records(cluster: Cl
         with pytest.raises(CommandError, match=r"without leader: alone-0$"):
             run(cluster, "brokers", "decommission", 2)
         output(cluster, "topics", "delete", "alone")
+        wait_gone(cluster, "alone")
         text = output(cluster, "brokers", "decommission", 2)
         assert text == "Broker 2 does not run, and no partition has a replica there.\n"
+        wait_replicas(cluster, "orphan", lambda found: 2 not in found[0])
         in_sync(cluster, "orphan")
-        assert 2 not in replicas(cluster, "orphan")[0]
         assert len(read_back(cluster, "orphan", 50)) == 50
     finally:
         cluster.brokers[2].start()
