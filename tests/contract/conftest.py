@@ -10,8 +10,8 @@ from network.client import Connection
 from network.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from network.protocol.messages.describe_groups import DescribeGroupsRequest
 from tests.support.cluster import CLOCK, HOST, Cluster, running_cluster
-from tests.support.consumer_member import RawMember, new_group, wait_until
-from tests.support.consumer_protocol import KINDS, running_consumer_cluster
+from tests.support.consumer_member import RawMember, groups_everywhere, wait_assignable, wait_until
+from tests.support.consumer_protocol import KINDS, OFFSETS_PARTITIONS, SESSION_TIMEOUT_MS, running_consumer_cluster
 
 TOPICS = {"one": 4, "two": 4, "other": 2}
 
@@ -36,9 +36,13 @@ def consumer_cluster(
     Its coordinator is loaded and knows `TOPICS`; groups and further topics must have names of their own.
     """
     name = f"consumer-protocol-{request.param}"
-    settings = {"group.consumer.migration.policy": "bidirectional"}
+    settings = {
+        "group.consumer.migration.policy": "bidirectional",
+        "group.consumer.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+    }
+    # It starts again when the other kind was between, as for the next file; ZooKeeper must not know it from before.
     directory = tmp_path_factory.mktemp(name)
-    with running_consumer_cluster(request.param, directory, f"{zookeeper}/{name}", settings) as cluster:
+    with running_consumer_cluster(request.param, directory, f"{zookeeper}/{directory.name}", settings) as cluster:
         with cluster.client() as client:
             client.coordinator("any")
             topics = [
@@ -56,10 +60,7 @@ def consumer_cluster(
 
             wait_until(loaded, "a loaded coordinator")
         with Connection(HOST, cluster.brokers[0].port, "contract", CLOCK) as connection:
-            probe = RawMember(connection, new_group(), list(TOPICS))
-            probe.join()
-            wait_until(lambda: probe.beat() and len(probe.owned) == sum(TOPICS.values()), "the topics")
-            probe.leave()
+            wait_assignable(connection, groups_everywhere(OFFSETS_PARTITIONS), list(TOPICS), sum(TOPICS.values()))
         yield cluster
 
 

@@ -108,6 +108,8 @@ def test_all_records_come_back(cluster: Cluster, written: dict[str, dict[int, in
     for partition, acks in enumerate(ACKS):
         counts[partition] = total // PARTITIONS + (partition < total % PARTITIONS)
         produce(cluster, topic, codec, acks, partition, counts[partition])
+    for partition, count in counts.items():
+        wire.wait_for_end(cluster.brokers[0], topic, count, partition=partition)
     check(cluster, topic, counts)
     written[topic] = counts
 
@@ -139,7 +141,7 @@ def test_admin_client(cluster: Cluster) -> None:
     name = wire.fresh_name("admin")
     for future in admin.create_topics([NewTopic(name, 2, 1, config={"retention.ms": "5000"})]).values():
         future.result(30)
-    topic = admin.list_topics(timeout=10).topics[name]
+    topic = admin.list_topics(timeout=WAIT_S).topics[name]
     assert sorted(topic.partitions) == [0, 1]
     resource = ConfigResource(ResourceType.TOPIC, name)
     assert admin.describe_configs([resource])[resource].result(30)["retention.ms"].value == "5000"
@@ -159,8 +161,8 @@ def test_watermarks_and_offsets_for_times(cluster: Cluster) -> None:
     consumer = confluent_kafka.Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "unused"})
     try:
         partition = confluent_kafka.TopicPartition(topic, 0, base + 20_500)
-        assert consumer.get_watermark_offsets(partition, timeout=10) == (0, 50)
-        (found,) = consumer.offsets_for_times([partition], timeout=10)
+        assert consumer.get_watermark_offsets(partition, timeout=WAIT_S) == (0, 50)
+        (found,) = consumer.offsets_for_times([partition], timeout=WAIT_S)
         assert found.offset == 21
     finally:
         consumer.close()

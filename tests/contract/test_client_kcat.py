@@ -124,6 +124,7 @@ def test_many_lines_of_mixed_sizes(cluster: Cluster, codec: str) -> None:
             "max.in.flight=1",
         ]
         kcat(cluster, "-P", "-t", topic, "-p", str(partition), "-z", codec, *options, stdin=data)
+        wire.wait_for_end(cluster.brokers[0], topic, len(lines), partition=partition)
         wanted.append(data)
     for partition, data in enumerate(wanted):
         found = kcat(

@@ -198,7 +198,7 @@ def test_static_members_of_the_classic_protocol(connection: Connection, group: s
 
 
 def test_silent_classic_members_are_removed(connection: Connection, group: str, newcomer: RawMember) -> None:
-    classic = ClassicMember(connection, group)
+    classic = ClassicMember(connection, group, session_timeout_ms=6_000, rebalance_timeout_ms=6_000)
     classic.make_stable()
     newcomer.join()
     wait_until(lambda: newcomer.beat() and len(newcomer.owned) == 4, "the partitions of the silent member")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,8 +30,8 @@ from tests.support.consumer_protocol import SETTINGS
 
 
 @pytest.fixture
-def group(consumer_cluster: Cluster) -> Iterator[tuple[Any, Path]]:
-    """A group with a member of each kind, as the broker describes it, and the log that it is in."""
+def group(consumer_cluster: Cluster, tmp_path: Path) -> Iterator[tuple[Any, Path]]:
+    """A group with a member of each kind, as the broker describes it, and the log that it is in, as it was then."""
     name = new_group()
     broker = consumer_cluster.brokers[0]
     with Connection(HOST, broker.port, "contract", CLOCK) as connection:
@@ -54,7 +55,8 @@ def group(consumer_cluster: Cluster) -> Iterator[tuple[Any, Path]]:
         described = describe(connection, name)
         partition = partition_for(name, int(SETTINGS["offsets.topic.num.partitions"]))
         (log,) = broker.data.glob(f"__consumer_offsets-{partition}/*.log")
-        yield described, log
+        # The sessions of these members end while a slow reader starts.
+        yield described, Path(shutil.copy(log, tmp_path))
 
 
 def test_the_loader_reads_what_the_broker_wrote(group: tuple[Any, Path]) -> None:

@@ -149,29 +149,29 @@ def test_an_unknown_partition(broker: Broker, topic: str) -> None:
 def test_a_fetch_waits_until_data_comes(broker: Broker, topic: str) -> None:
     with ThreadPoolExecutor(1) as pool:
         started = time.monotonic()
-        waiting = pool.submit(wire.fetch, broker, topic, 0, max_wait_ms=20_000)
+        waiting = pool.submit(wire.fetch, broker, topic, 0, max_wait_ms=25_000)
         time.sleep(0.5)
         assert not waiting.done()
         wire.produce(broker, topic, wire.batch([b"at last"]))
-        assert [r.value for r in wire.records_of(waiting.result(10))] == [b"at last"]
-        assert time.monotonic() - started < 10
+        assert [r.value for r in wire.records_of(waiting.result(20))] == [b"at last"]
+        assert time.monotonic() - started < 20
 
 
 def test_a_fetch_waits_for_min_bytes(broker: Broker, topic: str) -> None:
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(wire.fetch, broker, topic, 0, max_wait_ms=20_000, min_bytes=3000)
+        waiting = pool.submit(wire.fetch, broker, topic, 0, max_wait_ms=25_000, min_bytes=3000)
         for _ in range(2):
             wire.produce(broker, topic, wire.batch([b"x" * 1000]))
         time.sleep(0.3)
         assert not waiting.done()
         wire.produce(broker, topic, wire.batch([b"x" * 1000]))
-        assert len(wire.records_of(waiting.result(10))) == 3
+        assert len(wire.records_of(waiting.result(20))) == 3
 
 
 def test_max_wait_ends_the_wait(broker: Broker, topic: str) -> None:
     started = time.monotonic()
     assert wire.records_of(wire.fetch(broker, topic, 0, max_wait_ms=700, min_bytes=1)) == []
-    assert 0.65 <= time.monotonic() - started < 5
+    assert 0.65 <= time.monotonic() - started < 15
 
 
 def test_a_closed_connection_ends_a_wait_quietly(broker: Broker, topic: str) -> None:

@@ -16,6 +16,7 @@ from tests.support.cluster import CLOCK, Cluster
 
 SET, DELETE = 0, 1
 BROKER, GROUP, DYNAMIC_BROKER, DYNAMIC_DEFAULT, LONG = 4, 32, 2, 3, 5
+WAIT_MS = 60_000
 RATES = ["leader.replication.throttled.rate", "follower.replication.throttled.rate"]
 
 Entry = tuple[str | None, int, bool, bool, int, list[tuple[str, str | None, int]]]
@@ -55,14 +56,14 @@ def test_throttle_rates_show_while_they_are_set(cluster: Cluster, keys: list[str
     alter(cluster, leader, "1000")
     alter(cluster, follower, "2000", "")
     try:
-        assert wait_until(lambda: {leader, follower} <= described(cluster, keys).keys(), CLOCK, 15_000)
+        assert wait_until(lambda: {leader, follower} <= described(cluster, keys).keys(), CLOCK, WAIT_MS)
         found = described(cluster, keys)
         assert found[leader] == ("1000", DYNAMIC_BROKER, False, True, LONG, [(leader, "1000", DYNAMIC_BROKER)])
         assert found[follower] == ("2000", DYNAMIC_DEFAULT, False, True, LONG, [(follower, "2000", DYNAMIC_DEFAULT)])
     finally:
         alter(cluster, leader, None)
         alter(cluster, follower, None, "")
-    assert wait_until(lambda: not {leader, follower} & described(cluster, keys).keys(), CLOCK, 15_000)
+    assert wait_until(lambda: not {leader, follower} & described(cluster, keys).keys(), CLOCK, WAIT_MS)
 
 
 def test_groups_have_no_configs_without_the_consumer_protocol(cluster: Cluster) -> None:

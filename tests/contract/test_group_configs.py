@@ -14,10 +14,12 @@ from network.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from tests.support.consumer_member import RawMember, describe, new_group, wait_until
+from tests.support.consumer_protocol import SESSION_TIMEOUT_MS
 
 GROUP = 32
 SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 MIN, MAX = "group.consumer.min.", "group.consumer.max."
+DEFAULT_SESSION = str(SESSION_TIMEOUT_MS)
 SET, DELETE, APPEND, SUBTRACT = range(4)
 OVERRIDE, DEFAULT, INT = 8, 5, 3
 
@@ -66,6 +68,18 @@ def eventually_shown(connection: Connection, group: str, expected: dict[str, tup
     wait_until(lambda: shown(connection, group) == expected, f"{expected}")
 
 
+def limit_session(connection: Connection, group: str, session_timeout_ms: str) -> None:
+    """Set the session timeout; it applies to who joins when this returns.
+
+    What is described is in force a moment later. A heartbeat tells the interval, which is set with it.
+    """
+    assert alter(connection, group, (SESSION, SET, session_timeout_ms), (HEARTBEAT, SET, "200")) == (E.NONE, None)
+    probe = RawMember(connection, group, ["one"])
+    probe.join()
+    wait_until(lambda: probe.beat().heartbeat_interval_ms == 200, "the configs of the group")
+    probe.leave()
+
+
 def test_the_interval_applies_at_the_next_heartbeat(connection: Connection, group: str, newcomer: RawMember) -> None:
     assert newcomer.join().heartbeat_interval_ms == 300
     assert alter(connection, group, (HEARTBEAT, SET, "500")) == (E.NONE, None)
@@ -79,11 +93,11 @@ def test_the_interval_applies_at_the_next_heartbeat(connection: Connection, grou
 def test_the_session_timeout_applies_from_the_next_heartbeat(
     connection: Connection, group: str, newcomer: RawMember
 ) -> None:
-    """With 60 s the silent member outlives the broker's 6 s; with 1 s it is soon gone."""
+    """With 60 s the silent member outlives the broker's 12 s; with 4 s it is soon gone."""
     silent, patient = RawMember(connection, group, ["one"]), new_group()
-    assert alter(connection, patient, (SESSION, SET, "60000")) == (E.NONE, None)
-    assert alter(connection, group, (SESSION, SET, "1000")) == (E.NONE, None)
-    eventually_shown(connection, group, {SESSION: ("1000", OVERRIDE), HEARTBEAT: ("300", DEFAULT)})
+    limit_session(connection, patient, "60000")
+    limit_session(connection, group, "4000")
+    assert shown(connection, group) == {SESSION: ("4000", OVERRIDE), HEARTBEAT: ("200", OVERRIDE)}
     spared, usual = RawMember(connection, patient, ["one"]), RawMember(connection, new_group(), ["one"])
     for member in (spared, usual, silent, newcomer):
         member.join()
@@ -101,13 +115,13 @@ def test_the_session_timeout_applies_from_the_next_heartbeat(
 
 def test_what_is_described(connection: Connection, group: str) -> None:
     """The group need not exist."""
-    defaults = {SESSION: ("6000", DEFAULT), HEARTBEAT: ("300", DEFAULT)}
+    defaults = {SESSION: (DEFAULT_SESSION, DEFAULT), HEARTBEAT: ("300", DEFAULT)}
     assert shown(connection, group) == defaults
-    assert shown(connection, group, SESSION, "nope") == {SESSION: ("6000", DEFAULT)}
+    assert shown(connection, group, SESSION, "nope") == {SESSION: (DEFAULT_SESSION, DEFAULT)}
     assert alter(connection, group, (SESSION, SET, " 5000 "), (HEARTBEAT, SET, "400")) == (E.NONE, None)
     eventually_shown(connection, group, {SESSION: ("5000", OVERRIDE), HEARTBEAT: ("400", OVERRIDE)})
     assert replace(connection, group, {HEARTBEAT: "700"}) == (E.NONE, None)
-    eventually_shown(connection, group, {SESSION: ("6000", DEFAULT), HEARTBEAT: ("700", OVERRIDE)})
+    eventually_shown(connection, group, {SESSION: (DEFAULT_SESSION, DEFAULT), HEARTBEAT: ("700", OVERRIDE)})
     assert alter(connection, group, (SESSION, SET, "8000"), validate_only=True) == (E.NONE, None)
     assert alter(connection, group, (HEARTBEAT, DELETE, None), ("nope", DELETE, None)) == (E.NONE, None)
     eventually_shown(connection, group, defaults)
@@ -118,7 +132,7 @@ def test_any_name(connection: Connection, name: str) -> None:
     joined = RawMember(connection, name, ["one"])
     joined.join()
     assert alter(connection, name, (HEARTBEAT, SET, "800")) == (E.NONE, None)
-    eventually_shown(connection, name, {SESSION: ("6000", DEFAULT), HEARTBEAT: ("800", OVERRIDE)})
+    eventually_shown(connection, name, {SESSION: (DEFAULT_SESSION, DEFAULT), HEARTBEAT: ("800", OVERRIDE)})
     wait_until(lambda: joined.beat().heartbeat_interval_ms == 800, "the interval of the group")
     joined.leave()
 
@@ -130,7 +144,7 @@ def test_any_name(connection: Connection, name: str) -> None:
         ((HEARTBEAT, SET, "20000"), f"{HEARTBEAT} must be less than or equal to {MAX}heartbeat.interval.ms"),
         ((SESSION, SET, "500"), f"{SESSION} must be greater than or equal to {MIN}session.timeout.ms"),
         ((SESSION, SET, "70000"), f"{SESSION} must be less than or equal to {MAX}session.timeout.ms"),
-        ((HEARTBEAT, SET, "6000"), f"{SESSION} must be greater than {HEARTBEAT}"),
+        ((HEARTBEAT, SET, DEFAULT_SESSION), f"{SESSION} must be greater than {HEARTBEAT}"),
         ((SESSION, SET, "abc"), f"Invalid value abc for configuration {SESSION}: Not a number of type INT"),
         ((SESSION, SET, "0"), f"Invalid value 0 for configuration {SESSION}: Value must be at least 1"),
         (("nope", SET, "1"), "Unknown group config name: nope"),
@@ -143,7 +157,7 @@ def test_what_is_refused(connection: Connection, group: str, change: Change, tex
     assert alter(connection, group, change, validate_only=True) == (E.INVALID_CONFIG, text)
     if change[1] == SET:
         assert replace(connection, group, {change[0]: change[2] or ""}) == (E.INVALID_CONFIG, text)
-    assert shown(connection, group) == {SESSION: ("6000", DEFAULT), HEARTBEAT: ("300", DEFAULT)}
+    assert shown(connection, group) == {SESSION: (DEFAULT_SESSION, DEFAULT), HEARTBEAT: ("300", DEFAULT)}
 
 
 def test_requests_that_are_refused(connection: Connection, group: str) -> None:

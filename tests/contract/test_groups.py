@@ -90,7 +90,7 @@ def ready(cluster: Cluster) -> Cluster:
     with cluster.client() as client:
         client.call_controller(CreateTopicsRequest(topics=topics, timeout_ms=15_000))
         client.coordinator("any")
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while any(
             client.call_coordinator(f"warm-{n}", 0, DescribeGroupsRequest(groups=[f"warm-{n}"])).groups[0].error_code
             for n in range(100)
@@ -231,7 +231,7 @@ def test_two_members(client: Client, new_client: Callable[..., Client], group: s
     other = new_client("other")
     refused = other.call(join(group), 9)
     waiting = other.start(join(group, refused.member_id), 9)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while heartbeat(client, group, first) is not E.REBALANCE_IN_PROGRESS:
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -478,10 +478,10 @@ def test_coordinators_that_cannot_be_found(client: Client, ready: Cluster) -> No
 
 
 def test_a_session_ends_without_heartbeats(client: Client, group: str) -> None:
-    member = alone(client, group, session_timeout_ms=6_000)
     start = time.monotonic()
+    member = alone(client, group, session_timeout_ms=6_000)
     while client.call(DescribeGroupsRequest(groups=[group]), 5).groups[0].group_state == "Stable":
-        assert time.monotonic() - start < 15
+        assert time.monotonic() - start < 30
         time.sleep(0.1)
     assert time.monotonic() - start >= 5.5
     assert heartbeat(client, group, member) is E.UNKNOWN_MEMBER_ID

@@ -18,6 +18,7 @@ from network.protocol.messages.alter_replica_log_dirs import (
 )
 from network.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from network.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from network.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from network.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from network.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -158,12 +159,20 @@ def consume(cluster: Cluster, topic: str, count: int) -> list[int]:
 
 
 def set_rate(cluster: Cluster, value: str | None) -> None:
+    """Set or delete the limit, and wait until the broker goes by it."""
     config = AlterableConfig(name=RATE, config_operation=0 if value else 1, value=value)
     request = IncrementalAlterConfigsRequest(
         resources=[AlterConfigsResource(resource_type=4, resource_name="0", configs=[config])]
     )
     with cluster.client() as client:
         assert client.call_broker(0, request).responses[0].error_code == 0
+
+        def applies() -> bool:
+            asked = DescribeConfigsResource(resource_type=4, resource_name="0", configuration_keys=[RATE])
+            (found,) = client.call_broker(0, DescribeConfigsRequest(resources=[asked])).results
+            return [entry.value for entry in found.configs] == ([value] if value else [])
+
+        assert wait_until(applies, CLOCK, WAIT_MS), f"{RATE} is not {value}"
 
 
 def test_a_partition_moves_there_and_back_with_everything_in_it(cluster: Cluster) -> None:

@@ -14,6 +14,7 @@ from confluent_kafka.cimpl import NewTopic
 from network.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from network.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from tests.support.cluster import Cluster
+from tests.support.transactions import wait_none_open
 
 TRANSACTION_COORDINATOR = 1
 
@@ -42,6 +43,12 @@ def producer(cluster: Cluster, transactional_id: str, **options: Any) -> Produce
 def send(made: Producer, topic: str, *values: str) -> None:
     for number, value in enumerate(values):
         made.produce(topic, value, partition=number % 2)
+
+
+def commit(cluster: Cluster, made: Producer, topic: str) -> None:
+    """Commit, and wait for the markers: the coordinator answers before it has written them."""
+    made.commit_transaction(30)
+    wait_none_open(cluster, topic, (0, 1))
 
 
 def read(cluster: Cluster, topic: str, isolation: str = "read_committed") -> list[str]:
@@ -93,7 +100,7 @@ def test_an_open_transaction_holds_readers_back_until_it_ends(cluster: Cluster, 
     assert made.flush(30) == 0
     assert read(cluster, topic) == []
     assert read(cluster, topic, "read_uncommitted") == ["held", "held too"]
-    made.commit_transaction(30)
+    commit(cluster, made, topic)
     assert read(cluster, topic) == ["held", "held too"]
 
 
@@ -106,7 +113,7 @@ def test_a_zombie_is_fenced(cluster: Cluster, topic: str) -> None:
     heir = producer(cluster, name)
     heir.begin_transaction()
     send(heir, topic, "heir")
-    heir.commit_transaction(30)
+    commit(cluster, heir, topic)
     with pytest.raises(KafkaException) as raised:
         zombie.commit_transaction(30)
     assert raised.value.args[0].fatal()
@@ -115,12 +122,12 @@ def test_a_zombie_is_fenced(cluster: Cluster, topic: str) -> None:
 
 def test_a_transaction_left_open_is_aborted_after_its_timeout(cluster: Cluster, topic: str) -> None:
     name = fresh("id")
-    made = producer(cluster, name, **{"transaction.timeout.ms": 1000})
+    made = producer(cluster, name, **{"transaction.timeout.ms": 5000})
     made.begin_transaction()
     send(made, topic, "late")
     made.flush(30)
     request = DescribeTransactionsRequest(transactional_ids=[name])
-    deadline = time.monotonic() + 40
+    deadline = time.monotonic() + 60
     with cluster.client() as client:
         while time.monotonic() < deadline:
             (state,) = client.call_coordinator(name, TRANSACTION_COORDINATOR, request).transaction_states
@@ -142,10 +149,10 @@ def test_offsets_are_committed_with_the_transaction(cluster: Cluster, topic: str
         consumer.poll(0.2)
     made = producer(cluster, fresh("id"))
     try:
-        for commit, offset in ((False, 5), (True, 3)):
+        for commits, offset in ((False, 5), (True, 3)):
             made.begin_transaction()
             made.send_offsets_to_transaction([TopicPartition(topic, 0, offset)], consumer.consumer_group_metadata(), 30)
-            if commit:
+            if commits:
                 made.commit_transaction(30)
             else:
                 made.abort_transaction(30)

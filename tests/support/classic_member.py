@@ -38,8 +38,8 @@ class ClassicMember:
         request = JoinGroupRequest(
             **{
                 "group_id": self.group,
-                "session_timeout_ms": 6_000,
-                "rebalance_timeout_ms": 6_000,
+                "session_timeout_ms": 15_000,
+                "rebalance_timeout_ms": 15_000,
                 "member_id": self.member_id,
                 "protocol_type": "consumer",
                 "protocols": [JoinGroupRequestProtocol(name="range", metadata=content.encode_versioned(3))],

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from broker.transactions.store import partition_for
 from network.client import Connection
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup
@@ -32,6 +33,15 @@ def wait_until(condition: Callable[[], Any], what: str = "", timeout_s: float = 
 
 def new_group() -> str:
     return f"group-{uuid.uuid4().hex[:10]}"
+
+
+def groups_everywhere(partitions: int) -> list[str]:
+    """A new group in each of so many partitions of `__consumer_offsets`."""
+    found: dict[int, str] = {}
+    while len(found) < partitions:
+        name = new_group()
+        found[partition_for(name, partitions)] = name
+    return list(found.values())
 
 
 def encode_owned(owned: Iterable[tuple[bytes, int]]) -> list[TopicPartitions]:
@@ -123,6 +133,19 @@ def settle(members: list[RawMember], partitions: Owned) -> None:
         )
 
     wait_until(balanced, f"a balance of {len(partitions)} partitions over {len(members)} members")
+
+
+def wait_assignable(connection: Connection, groups: Iterable[str], topics: list[str], count: int) -> None:
+    """Until a member of each group is given all partitions of the topics: so many.
+
+    Kafka's coordinators, one a partition of `__consumer_offsets`, hear of a topic later than its metadata shows it, and
+    one after the other.
+    """
+    for group in groups:
+        probe = RawMember(connection, group, topics)
+        probe.join()
+        wait_until(lambda probe=probe: probe.beat() and len(probe.owned) == count, f"{topics} at a coordinator")
+        probe.leave()
 
 
 def describe(connection: Connection, group: str, version: int = 1) -> DescribedGroup:

@@ -11,6 +11,9 @@ from tests.support.cluster import Cluster, running_cluster
 
 KINDS = ["odradek", "kafka-4"]
 
+OFFSETS_PARTITIONS = 3
+# For tests that beat by hand: longer than a busy machine lets a member wait between two of its heartbeats.
+SESSION_TIMEOUT_MS = 12_000
 SETTINGS = {
     "group.coordinator.rebalance.protocols": "classic,consumer",
     "group.consumer.min.session.timeout.ms": "1000",
@@ -18,7 +21,7 @@ SETTINGS = {
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "300",
     "group.min.session.timeout.ms": "1000",
-    "offsets.topic.num.partitions": "3",
+    "offsets.topic.num.partitions": str(OFFSETS_PARTITIONS),
     "offsets.topic.replication.factor": "1",
     "group.initial.rebalance.delay.ms": "0",
 }

@@ -180,6 +180,14 @@ def list_offset(
     return answer
 
 
+def wait_for_end(broker: Broker, topic: str, offset: int, *, partition: int = 0) -> None:
+    """Until a partition ends at the offset: with acks=0 nobody says when the last record is there."""
+    deadline = time.monotonic() + TIMEOUT_MS / 1000
+    while (end := list_offset(broker, topic, -1, partition=partition).offset) != offset:
+        assert time.monotonic() < deadline, f"{topic}-{partition} ends at {end}, not at {offset}"
+        pause()
+
+
 def pause(seconds: float = 0.05) -> None:
     """Between two looks at something that only looking can tell."""
     time.sleep(seconds)
