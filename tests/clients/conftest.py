@@ -20,7 +20,8 @@ def cluster(
     settings = {
         "group.min.session.timeout.ms": "1000",
         "offsets.topic.num.partitions": "5",
-        "zookeeper.session.timeout.ms": "4000",
+        # A dozen members that start at once let the broker wait.
+        "zookeeper.session.timeout.ms": "10000",
     }
     with running_cluster(["odradek"], tmp_path_factory.mktemp(name), f"{zookeeper}/{name}", settings) as cluster:
         yield cluster
@@ -45,6 +46,7 @@ def create_topic(cluster: Cluster) -> Callable[..., str]:
         with cluster.client() as client:
             (result,) = client.call_controller(CreateTopicsRequest(topics=[wanted], timeout_ms=15_000)).topics
         assert result.error_code == 0, result.error_message
+        cluster.wait_topic(name, partitions)
         return name
 
     return create

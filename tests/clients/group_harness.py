@@ -39,7 +39,7 @@ def produce(cluster: Cluster, topic: str, count: int, partitions: int) -> list[s
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 2})
     for number, value in enumerate(values):
         producer.produce(topic, value, partition=number % partitions)
-    assert producer.flush(20) == 0
+    assert producer.flush(TIMEOUT_S) == 0
     return values
 
 

@@ -34,7 +34,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--protocol", default="classic", choices=["classic", "consumer"])
     parser.add_argument("--assignor", help="Of the coordinator, for the consumer protocol.")
     parser.add_argument("--instance-id")
-    parser.add_argument("--session-timeout-ms", type=int, default=6_000)
+    parser.add_argument("--session-timeout-ms", type=int, default=15_000)
     parser.add_argument("--max-poll-interval-ms", type=int, default=300_000)
     parser.add_argument("--stall-after", type=int, help="Stop polling after so many records.")
     return parser.parse_args()
@@ -50,6 +50,7 @@ def run_confluent(options: argparse.Namespace) -> None:
         "enable.auto.commit": False,
         "max.poll.interval.ms": options.max_poll_interval_ms,
         "topic.metadata.refresh.interval.ms": 1_000,
+        "reconnect.backoff.max.ms": 1_000,
         "log_level": 2,
     }
     if options.protocol == "consumer":

@@ -12,7 +12,7 @@ import pytest
 from network.client import Connection
 from network.protocol.messages.list_groups import ListGroupsRequest
 from tests.clients.group_harness import MemberProcess, Members, group_name, names, produce, wait_for
-from tests.clients.offsets import committed_offsets
+from tests.clients.offsets import committed_offsets, wait_committed
 from tests.reference import kafka
 from tests.reference.kraft import VERSION
 from tests.support.cluster import CLOCK, HOST, ROOT, Cluster, python_environment
@@ -33,7 +33,7 @@ def cluster(
             "group.consumer.session.timeout.ms": "20000",
         },
     )
-    with running_consumer_cluster(request.param, directory, f"{zookeeper}/{name}", settings) as cluster:
+    with running_consumer_cluster(request.param, directory, f"{zookeeper}/{directory.name}", settings) as cluster:
         yield cluster
 
 
@@ -95,8 +95,8 @@ def test_a_member_that_stops_polling_loses_its_partitions(
     cluster: Cluster, members: Members, create_topic: CreateTopic, add: Add
 ) -> None:
     topic, group = create_topic(2), group_name()
-    first = add(group, topic, max_poll_interval_ms=4_000)
-    stalling = add(group, topic, stall_after=1, max_poll_interval_ms=4_000)
+    first = add(group, topic, max_poll_interval_ms=8_000)
+    stalling = add(group, topic, stall_after=1, max_poll_interval_ms=8_000)
     members.wait_balanced([first, stalling], names(topic, 2))
     produce(cluster, topic, 4, 2)
     wait_for(lambda: len(first.owned) == 2, lambda: f"{first} takes over")
@@ -121,8 +121,7 @@ def test_offsets_and_members_survive_a_restart_of_the_coordinator(
     members.wait_balanced([first, second], names(topic, 4))
     old = produce(cluster, topic, 40, 4)
     members.wait_values(old)
-    # A commit that is on its way while the broker stops is not what this is about.
-    wait_for(lambda: committed_offsets(cluster, group) == {(topic, n): 10 for n in range(4)}, "the commits")
+    wait_committed(cluster, group, topic, 4, 10)
     owned = set(first.owned)
     cluster.brokers[0].stop()
     cluster.brokers[0].start()
@@ -131,6 +130,7 @@ def test_offsets_and_members_survive_a_restart_of_the_coordinator(
     members.wait_values(new)
     members.wait_balanced([first, second], names(topic, 4))
     assert first.owned == owned, "the group went on as it was"
+    wait_committed(cluster, group, topic, 4, 20)
     first.leave()
     second.leave()
     third = add(group, topic)
@@ -152,7 +152,7 @@ def test_the_command_line_shows_the_group(
     topic, group = create_topic(2), group_name()
     member = add(group, topic, assignor="range")
     members.wait_values(produce(cluster, topic, 20, 2))
-    wait_for(lambda: committed_offsets(cluster, group) == {(topic, 0): 10, (topic, 1): 10}, "the commits")
+    wait_committed(cluster, group, topic, 2, 10)
     assert [group, "consumer", "Stable"] in odradek("list", "--state")
     lines = odradek("describe", group)
     assert [line[:6] for line in lines[1:]] == [[group, topic, str(n), "10", "10", "0"] for n in (0, 1)]
@@ -177,12 +177,14 @@ def test_members_are_replaced_one_by_one_by_such_of_the_other_protocol(
     members.wait_balanced(old, names(topic, 4))
     values = produce(cluster, topic, 40, 4)
     members.wait_values(values)
+    wait_committed(cluster, group, topic, 4, 10)
     mixed = [old[0], add(group, topic)]
     wait_for(lambda: type_of(cluster, group) == "consumer", "the upgrade")
     old[1].leave()
     members.wait_balanced(mixed, names(topic, 4))
     more = produce(cluster, topic, 40, 4)
     members.wait_values(more)
+    wait_committed(cluster, group, topic, 4, 20)
     new = [mixed[1], add(group, topic)]
     old[0].leave()
     members.wait_balanced(new, names(topic, 4))

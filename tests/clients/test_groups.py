@@ -8,28 +8,14 @@ from collections.abc import Callable
 
 import pytest
 
-from broker.dev.processes import is_listening
 from network.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from network.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from network.protocol.messages.describe_groups import DescribeGroupsRequest
 from tests.clients.group_harness import Members, group_name, names, produce, wait_for
-from tests.clients.offsets import committed_offsets
-from tests.support.cluster import HOST, Broker, Cluster
+from tests.clients.offsets import committed_offsets, wait_committed
+from tests.support.cluster import Cluster
 
 LIBRARIES = ["confluent", "kafka-python", "aiokafka"]
-
-
-def start_when_the_old_session_is_over(broker: Broker) -> None:
-    """A killed broker stays registered until ZooKeeper ends its session; a start before that is refused."""
-
-    def starts() -> bool:
-        broker.start()
-        assert broker.process is not None
-        process = broker.process
-        wait_for(lambda: is_listening(HOST, broker.port) or not process.is_running, "an end of the start")
-        return process.is_running
-
-    wait_for(starts, "a start")
 
 
 def described(cluster: Cluster, group: str):  # type: ignore[no-untyped-def]
@@ -69,7 +55,7 @@ def test_a_crashed_member_is_replaced_within_its_session(
     second.kill()
     killed = time.monotonic()
     members.wait_balanced([first], names(topic, 4))
-    assert time.monotonic() - killed < 12
+    assert time.monotonic() - killed < 30
     values = produce(cluster, topic, 40, 4)
     members.wait_values(values)
 
@@ -159,7 +145,7 @@ def test_a_member_that_stops_polling_loses_its_partitions(
     cluster: Cluster, members: Members, create_topic: Callable[..., str]
 ) -> None:
     topic, group = create_topic(2), group_name()
-    options = {"session_timeout_ms": 2_000, "max_poll_interval_ms": 4_000}
+    options = {"session_timeout_ms": 6_000, "max_poll_interval_ms": 8_000}
     first = members.add("confluent", group, topic, **options)
     stalling = members.add("confluent", group, topic, stall_after=1, **options)
     members.wait_balanced([first, stalling], names(topic, 2))
@@ -201,7 +187,7 @@ def test_a_deleted_topic_loses_its_offsets(
     topic, group = create_topic(2), group_name()
     member = members.add("confluent", group, topic)
     members.wait_values(produce(cluster, topic, 10, 2))
-    wait_for(lambda: committed_offsets(cluster, group) == {(topic, 0): 5, (topic, 1): 5}, "the commits")
+    wait_committed(cluster, group, topic, 2, 5)
     member.leave()
     with cluster.client() as client:
         request = DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], topic_names=[topic], timeout_ms=10_000)
@@ -217,17 +203,20 @@ def test_offsets_resume_after_restarts_of_member_and_broker(
     first = members.add(library, group, topic)
     old = produce(cluster, topic, 30, 3)
     members.wait_values(old)
+    wait_committed(cluster, group, topic, 3, 10)
     first.leave()
     new = produce(cluster, topic, 30, 3)
     second = members.add(library, group, topic)
     members.wait_values(new)
     assert not {record[3] for record in second.records} & set(old)
+    wait_committed(cluster, group, topic, 3, 20)
     # The broker, and with it the coordinator, goes away and comes back with all that was stored.
     cluster.brokers[0].stop()
     cluster.brokers[0].start()
     cluster.wait_ready()
     newest = produce(cluster, topic, 30, 3)
     members.wait_values(newest)
+    wait_committed(cluster, group, topic, 3, 30)
     second.leave()
     third = members.add(library, group, topic)
     last = produce(cluster, topic, 30, 3)
@@ -240,9 +229,11 @@ def test_offsets_survive_a_killed_broker(cluster: Cluster, members: Members, cre
     member = members.add("confluent", group, topic)
     old = produce(cluster, topic, 30, 3)
     members.wait_values(old)
+    wait_committed(cluster, group, topic, 3, 10)
     member.leave()
     cluster.brokers[0].kill()
-    start_when_the_old_session_is_over(cluster.brokers[0])
+    cluster.wait_forgotten(cluster.brokers[0])
+    cluster.brokers[0].start()
     cluster.wait_ready()
     again = members.add("confluent", group, topic)
     new = produce(cluster, topic, 30, 3)

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.clients.group_harness import Members, wait_for
-from tests.clients.offsets import committed_offsets
+from tests.clients.group_harness import Members
+from tests.clients.offsets import committed_offsets, wait_committed
 from tests.clients.test_groups import group_name, names, produce
 from tests.support.cluster import ROOT, Cluster, python_environment
 
@@ -39,7 +39,7 @@ def test_the_life_of_a_group(
     topic, group = create_topic(2), group_name()
     member = members.add("confluent", group, topic)
     members.wait_values(produce(cluster, topic, 20, 2))
-    wait_for(lambda: committed_offsets(cluster, group) == {(topic, 0): 10, (topic, 1): 10}, "the commits")
+    wait_committed(cluster, group, topic, 2, 10)
 
     assert [group] in odradek("list")[1]
     assert [group, "classic", "Stable"] in odradek("list", "--state")[1]

@@ -33,12 +33,12 @@ def consumer(cluster: Cluster, group: str, topic: str, **options: object) -> Con
 
 def producer(cluster: Cluster, transactional_id: str) -> Producer:
     made = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": transactional_id, "log_level": 2})
-    made.init_transactions(30)
+    made.init_transactions(60)
     return made
 
 
 def batch(source: Consumer, count: int) -> list[str]:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     values: list[str] = []
     while len(values) < count:
         assert time.monotonic() < end, values
@@ -119,5 +119,5 @@ def test_an_open_transaction_survives_a_restart_of_the_coordinator(
     cluster.brokers[0].start()
     cluster.wait_ready()
     wait_for(lambda: committed_offsets(cluster, group) == {}, "the group is loaded")
-    sink.commit_transaction(30)
+    sink.commit_transaction(60)
     wait_for(lambda: committed_offsets(cluster, group) == {(topic, 0): 5}, "the commit")
