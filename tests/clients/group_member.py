@@ -50,7 +50,6 @@ def run_confluent(options: argparse.Namespace) -> None:
         "enable.auto.commit": False,
         "max.poll.interval.ms": options.max_poll_interval_ms,
         "topic.metadata.refresh.interval.ms": 1_000,
-        "reconnect.backoff.max.ms": 1_000,
         "log_level": 2,
     }
     if options.protocol == "consumer":
