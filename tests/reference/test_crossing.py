@@ -18,6 +18,7 @@ from log.topic_partition import TopicPartition as LogPartition
 from tests.reference.kafka import require
 from tests.support.cluster import CLOCK, Cluster, Kind
 from tests.support.sessions import await_session_end
+from tests.support.until_end import until_end
 
 SETTINGS = {
     "zookeeper.session.timeout.ms": "6000",
@@ -79,10 +80,7 @@ class Story:
         consumer = self.consumer("reader")
         try:
             consumer.assign([TopicPartition(topic, 0, 0)])
-            found = []
-            while (message := consumer.poll(30)) is not None and message.error() is None:
-                found.append((message.offset(), message.key(), message.value()))
-            return found
+            return [(message.offset(), message.key(), message.value()) for message in until_end(consumer)]
         finally:
             consumer.close()
 
@@ -107,9 +105,7 @@ class Story:
         consumer = self.consumer("group")
         try:
             consumer.subscribe(["plain"])
-            found: list[int] = []
-            while (message := consumer.poll(60)) is not None and message.error() is None:
-                found.append(message.offset())
+            found = [message.offset() for message in until_end(consumer)]
             assert found == list(range(self.group_at, len(self.plain)))
             self.group_at = len(self.plain) - leave
             consumer.commit(offsets=[TopicPartition("plain", 0, self.group_at, metadata="so far")], asynchronous=False)

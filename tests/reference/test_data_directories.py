@@ -26,6 +26,7 @@ from log.validation import check_for_follower
 from tests.reference.kafka import require, run_tool
 from tests.support.cluster import Broker, Cluster
 from tests.support.sessions import await_session_end
+from tests.support.until_end import until_end
 from timer.clock import SystemClock
 from timer.scheduler import BackgroundScheduler
 
@@ -96,12 +97,7 @@ def consume(cluster: Cluster, tp: TopicPartition, *, committed: bool = True) -> 
     )
     try:
         consumer.assign([ClientPartition(tp.topic, tp.partition, 0)])
-        found: list[tuple[int, bytes]] = []
-        while (message := consumer.poll(20)) is not None:
-            if message.error() is not None:
-                break
-            found.append((message.offset(), message.value()))
-        return found
+        return [(message.offset(), message.value()) for message in until_end(consumer)]
     finally:
         consumer.close()
 
