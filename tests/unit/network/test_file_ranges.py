@@ -138,7 +138,7 @@ def test_peer_that_leaves_before_the_response(servers: Servers, data: tuple[int,
     ranges = [Range(data[0], 0, 100)]
     broker = FetchBroker(ranges)
     broker.hold = True
-    server = servers.start(broker, connections_max_idle_ms=100)
+    server = servers.start(broker, connections_max_idle_ms=1_000)
     client = servers.connect(server)
     client.send(fetch_frame())
     wait_until(lambda: len(broker.requests) == 1, "received")
@@ -239,7 +239,7 @@ def test_peer_that_leaves_while_a_range_is_warmed(
 
     monkeypatch.setattr(outbox, "in_page_cache", lambda fd, position, size: False)
     monkeypatch.setattr("network.response_writer._read_through", read_through)
-    server = servers.start(FetchBroker(ranges), connections_max_idle_ms=100)
+    server = servers.start(FetchBroker(ranges), connections_max_idle_ms=1_000)
     client = servers.connect(server)
     client.send(fetch_frame())
     assert reading.wait(60)
