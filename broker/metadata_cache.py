@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from log.topic_partition import TopicPartition
@@ -58,6 +58,8 @@ class MetadataSnapshot:
     controller_id: int = -1
     layout_version: int = 0
     """Grows when topics, their ids or their partition counts change."""
+    own: LiveBroker | None = None
+    """This broker; not one of `brokers`, so not for partitions, before the controller says so."""
 
     def topic_id(self, topic: str) -> bytes:
         return self.topic_ids.get(topic, ZERO_UUID)
@@ -67,8 +69,11 @@ class MetadataSnapshot:
         return None if partitions is None else partitions.get(partition)
 
     def nodes(self, listener: str) -> list[Node]:
-        """Every live broker that has this listener, by id."""
-        found = (self.brokers[broker].node(listener) for broker in sorted(self.brokers))
+        """Every live broker that has this listener, by id; as long as none has been told of, this one."""
+        if not self.brokers and self.own is not None:
+            found = [self.own.node(listener)]
+        else:
+            found = [self.brokers[broker].node(listener) for broker in sorted(self.brokers)]
         return [node for node in found if node is not None]
 
     def leader_node(self, topic: str, partition: int, listener: str) -> Node | None:
@@ -87,6 +92,15 @@ class MetadataCache:
         self.broker_id = broker_id
         self.snapshot = MetadataSnapshot()
         self._lock = threading.Lock()
+
+    def begin_with(self, own: LiveBroker) -> None:
+        """What clients are told of brokers until the controller tells of the live ones.
+
+        Kafka's brokers name no broker at all in this moment after their start. librdkafka (2.16) then drops every
+        address that it has and never connects again.
+        """
+        with self._lock:
+            self.snapshot = replace(self.snapshot, own=own)
 
     def contains(self, topic: str, partition: int) -> bool:
         partitions = self.snapshot.topics.get(topic)
@@ -150,7 +164,9 @@ class MetadataCache:
                 old.topics, topics, {state.topic_name for state in states}
             )
             layout_version = old.layout_version + changed
-            self.snapshot = MetadataSnapshot(brokers, topics, ids, names, request.controller_id, layout_version)
+            self.snapshot = MetadataSnapshot(
+                brokers, topics, ids, names, request.controller_id, layout_version, old.own
+            )
             return deleted
 
     def _warn_about_listeners(self, brokers: Mapping[int, LiveBroker]) -> None:

@@ -35,7 +35,7 @@ from broker.groups.wiring import make_group_coordinator
 from broker.handlers import import_handlers
 from broker.inline_apis import inline_rule
 from broker.log_dir_failures import LogDirFailures
-from broker.metadata_cache import MetadataCache
+from broker.metadata_cache import LiveBroker, MetadataCache
 from broker.metrics import TICK_MS, MetricsRegistry
 from broker.producer_id_sources import make_producer_id_source
 from broker.producer_ids import ProducerIdManager
@@ -277,6 +277,8 @@ class BrokerServer:
         config = self.config
         ports = {endpoint.listener_name: self.bound_port(endpoint.listener_name) for endpoint in config.listeners}
         self.broker_info = broker_info(config, ports)
+        endpoints = {each.listener_name: (each.host, each.port) for each in self.broker_info.endpoints}
+        self.context.metadata_cache.begin_with(LiveBroker(config.broker_id, endpoints, config.rack))
         conflict = self.zk.endpoint_conflict(self.broker_info)
         if conflict is not None:
             raise ConfigError(f"Configured end points {conflict}")
