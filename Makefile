@@ -4,11 +4,11 @@
 #   make check       lint, types and unit tests, 2 minutes
 #   make contract    what both Odradek and Apache Kafka must do, real clients included, 6 minutes
 #   make clients     client libraries and their consumer groups, operator's commands, 5 minutes
-#   make cluster     several brokers, mixed with Apache Kafka's too, 10 minutes
+#   make cluster     several brokers, mixed with Apache Kafka's too, 12 minutes
 #   make faults      brokers killed and disks full, 3 minutes
 #   make reference   files that change hands with Apache Kafka, 4 minutes
 #   make spark       the Spark source and sink, 6 minutes
-#   make cluster-test  the compose cluster in containers, 8 minutes
+#   make cluster-test  the compose cluster in containers, 12 minutes
 # make cluster-up    the cluster in containers; cluster-logs, cluster-down
 # make cluster-spark JOB='topic-report --topics orders'   a PySpark job in a container, on that cluster
 # make clean         removes what was built, the environment too
