@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from threading import RLock
 
 from log.errors import LogError
@@ -20,6 +21,8 @@ class LogTable:
         self.current: dict[TopicPartition, PartitionLog] = {}
         self.future: dict[TopicPartition, PartitionLog] = {}
         self.strays: dict[TopicPartition, PartitionLog] = {}
+        # Of current and future logs, by log directory: each new log asks for it.
+        self._counts: Counter[str] = Counter()
 
     def get(self, tp: TopicPartition, is_future: bool = False) -> PartitionLog | None:
         return (self.future if is_future else self.current).get(tp)
@@ -35,10 +38,27 @@ class LogTable:
                     f"partition {tp} is in both {log.directory} and {other.directory}; remove one of them by hand"
                 )
             logs[tp] = log
+            self._counts[log.parent_dir] += 1
 
     def pop(self, tp: TopicPartition, is_future: bool) -> PartitionLog | None:
         with self.lock:
-            return (self.future if is_future else self.current).pop(tp, None)
+            log = (self.future if is_future else self.current).pop(tp, None)
+            if log is not None:
+                self._counts[log.parent_dir] -= 1
+            return log
+
+    def replace_current(self, tp: TopicPartition) -> None:
+        """The future log takes the place of the current one, if any. Raises `KeyError` without a future log."""
+        with self.lock:
+            future = self.future.pop(tp)
+            source = self.current.get(tp)
+            if source is not None:
+                self._counts[source.parent_dir] -= 1
+            self.current[tp] = future
+
+    def count_in(self, log_dir: str) -> int:
+        """How many current and future logs a log directory holds."""
+        return self._counts[log_dir]
 
     def all(self) -> list[PartitionLog]:
         """Current and future logs."""
@@ -56,4 +76,5 @@ class LogTable:
             for logs in (self.current, self.future, self.strays):
                 for tp in [tp for tp, log in logs.items() if log.parent_dir == log_dir]:
                     del logs[tp]
+            del self._counts[log_dir]
         return gone

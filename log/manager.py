@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import os
 import random
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -374,10 +373,7 @@ class LogManager:
 
     def _dirs_by_load(self) -> list[str]:
         """Live directories, the one with the fewest logs first."""
-        if len(self.live_log_dirs) == 1:
-            return list(self.live_log_dirs)
-        counts = Counter(log.parent_dir for log in self.all_logs())
-        return sorted(self.live_log_dirs, key=lambda path: counts[path])
+        return sorted(self.live_log_dirs, key=self._table.count_in)
 
     def truncate_to(self, offsets: Mapping[TopicPartition, int], *, is_future: bool = False) -> None:
         """Cut logs back, and write the recovery points of their directories. Unknown partitions are skipped."""

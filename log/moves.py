@@ -104,8 +104,7 @@ class LogMoves:
             if source is not None:
                 future.update_high_watermark(source.high_watermark)
                 self._metrics.remove_log(source)
-            del self._table.future[tp]
-            self._table.current[tp] = future
+            self._table.replace_current(tp)
             self._metrics.add_log(future)
         self._move_cleaning(tp, source, future)
         self._maintenance.checkpoint(future.parent_dir)
