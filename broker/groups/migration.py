@@ -137,11 +137,13 @@ class Migration:
         member that comes back disturbs nobody).
         """
         members = group.members
-        has_settled = all(group.current(member_id).assigned == group.target(member_id) for member_id in members)
         if not self._consumer_config.migration_policy.allows_downgrade or group.is_dead or not members:
             return
         if any(member.classic is None for member in members.values()) or len(members) > self._config.max_size:
             return
+        disturbs_nobody = is_replaced and all(
+            group.current(member_id).assigned == group.target(member_id) for member_id in members
+        )
         classic = self._classic(group)
         assignment = {member.member_id: member.assignment for member in classic}
         entries: list[tuple[bytes, bytes | None]] = [(key, None) for key in group.record_keys()]
@@ -164,7 +166,7 @@ class Migration:
         self._store.replace(group, classic)
         logger.info("group %s: %d members go back to the classic protocol", group.group_id, len(members))
         self._watch(classic)
-        if not is_replaced or not has_settled:
+        if not disturbs_nobody:
             self._rebalancer.maybe_prepare(classic, "the last member of the consumer protocol is gone")
 
     def _classic(self, group: ConsumerGroup) -> Group:
