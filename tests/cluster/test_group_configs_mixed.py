@@ -7,28 +7,13 @@ from pathlib import Path
 
 from broker.dev.waiting import wait_until
 from network.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from network.protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from tests.support.cluster import CLOCK, Cluster, running_cluster
+from tests.support.configs import BROKER, GROUP, alter_config
 from tests.support.consumer_protocol import SETTINGS
 from tests.support.zookeeper import zookeeper_client
 
-BROKER, GROUP = 4, 32
 HEARTBEAT = "consumer.heartbeat.interval.ms"
 PATIENCE_MS = 60_000
-
-
-def alter(cluster: Cluster, broker: int, kind: int, resource: str, name: str, value: str) -> None:
-    change = AlterableConfig(name=name, config_operation=0, value=value)
-    request = IncrementalAlterConfigsRequest(
-        resources=[AlterConfigsResource(resource_type=kind, resource_name=resource, configs=[change])]
-    )
-    with cluster.client() as client:
-        (result,) = client.call_broker(broker, request).responses
-    assert result.error_code == 0, result.error_message
 
 
 def value(cluster: Cluster, broker: int, kind: int, resource: str, name: str) -> str | None:
@@ -46,15 +31,15 @@ def test_kafka_goes_on_as_if_nothing_were_there(zookeeper: str, tmp_path: Path) 
     own = {1: SETTINGS, 2: SETTINGS}
     with running_cluster(["kafka", "odradek", "odradek"], tmp_path, chroot, broker_settings=own) as cluster:
         kafka = cluster.brokers[0]
-        alter(cluster, 1, GROUP, "g", HEARTBEAT, "500")
+        alter_config(cluster.brokers[1], GROUP, "g", **{HEARTBEAT: "500"})
         for broker in (1, 2):
             assert value(cluster, broker, GROUP, "g", HEARTBEAT) == "500"
         kafka.stop()
         kafka.start()
         cluster.wait_ready()
-        alter(cluster, 1, GROUP, "g", HEARTBEAT, "600")
+        alter_config(cluster.brokers[1], GROUP, "g", **{HEARTBEAT: "600"})
         # What follows the group's change is seen.
-        alter(cluster, 1, BROKER, "", "log.retention.ms", "54321")
+        alter_config(cluster.brokers[1], BROKER, "", log_retention_ms="54321")
         assert wait_until(lambda: value(cluster, 0, BROKER, "0", "log.retention.ms") == "54321", CLOCK, PATIENCE_MS), (
             "Kafka applies the configs of brokers"
         )

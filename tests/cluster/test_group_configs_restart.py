@@ -6,16 +6,10 @@ from pathlib import Path
 
 from network.client import Connection
 from network.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from network.protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from tests.support.cluster import CLOCK, HOST, Cluster
+from tests.support.configs import GROUP, alter_config
 from tests.support.consumer_member import RawMember, wait_until
 from tests.support.consumer_protocol import running_consumer_cluster
-
-GROUP = 32
 
 
 def interval(cluster: Cluster) -> int:
@@ -35,11 +29,8 @@ def test_a_broker_that_starts_knows_them(zookeeper: str, tmp_path: Path) -> None
         with cluster.client() as client:
             wanted = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
             client.call_controller(CreateTopicsRequest(topics=[wanted], timeout_ms=15_000))
-            change = AlterableConfig(name="consumer.heartbeat.interval.ms", config_operation=0, value="700")
-            resource = AlterConfigsResource(resource_type=GROUP, resource_name="g", configs=[change])
-            (result,) = client.call_broker(0, IncrementalAlterConfigsRequest(resources=[resource])).responses
-        assert result.error_code == 0, result.error_message
         (broker,) = cluster.brokers
+        alter_config(broker, GROUP, "g", consumer_heartbeat_interval_ms="700")
         broker.stop()
         broker.start()
         cluster.wait_ready()

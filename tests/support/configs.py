@@ -12,7 +12,7 @@ from network.protocol.messages.incremental_alter_configs import (
 from tests.support import wire
 from tests.support.cluster import CLOCK, Broker
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, GROUP = 2, 4, 32
 _TIMEOUT_MS = 60_000
 
 
