@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from broker.config.broker_keys import BROKER_KEYS
 from broker.config.group_keys import validate_group_overrides
+from broker.config.honoured import check_honoured
 from broker.config.keys import ConfigError, ConfigType, UpdateMode, parse_value
 from broker.config.topic_config import validate_topic_overrides
 from broker.config.topic_keys import TOPIC_KEYS
@@ -165,6 +166,7 @@ class ConfigAdmin:
     def validate_broker(self, overrides: Mapping[str, str], *, per_broker: bool) -> None:
         """Check the dynamic overrides of one broker, or of all. Raises `ConfigError`."""
         for name, text in overrides.items():
+            check_honoured(name, text)
             key = BROKER_KEYS.get(name)
             if key is None:
                 continue  # unknown keys are kept for plug-ins

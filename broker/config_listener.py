@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from broker.config.honoured import check_honoured, warnings
 from broker.config.kafka_config import KafkaConfig
 from broker.config.keys import ConfigError
 from controller.zk import paths
@@ -65,7 +66,8 @@ class ConfigListener:
 class DynamicBrokerConfig:
     """Lays the dynamic values of `brokers/<default>` and `brokers/N` over the static ones and tells who cares.
 
-    Invalid entries in ZooKeeper are logged and ignored.
+    Invalid entries in ZooKeeper are logged and ignored; at the start those that cannot be honoured and on which safety
+    rests end it.
     """
 
     def __init__(self, config: KafkaConfig) -> None:
@@ -79,9 +81,13 @@ class DynamicBrokerConfig:
         self._reconfigurables.append(reconfigurable)
 
     def load(self, zk: ZkClient) -> None:
+        """Before the sockets are bound, for listeners may have been set too. Raises `ConfigError`."""
         self._default = zk.config("brokers/<default>")
         self._broker = zk.config(f"brokers/{self._config.broker_id}")
+        for name, text in (*self._default.items(), *self._broker.items()):
+            check_honoured(name, text)
         self._use()
+        self._config.resolve_listeners()
 
     def on_change(self, name: str, overrides: Mapping[str, str]) -> None:
         if name == "<default>":
@@ -99,6 +105,8 @@ class DynamicBrokerConfig:
             logger.error("dynamic broker configs in ZooKeeper are invalid and are ignored: %s", error)
             return
         if changed:
+            for line in warnings({**self._default, **self._broker}):
+                logger.warning("%s", line)
             logger.info("dynamic configs changed: %s", ", ".join(sorted(changed)))
             for reconfigurable in self._reconfigurables:
                 try:

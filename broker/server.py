@@ -20,6 +20,7 @@ from pathlib import Path
 from broker.api.authorization import AllowEverything
 from broker.api.registry import handlers_for
 from broker.auto_topic_creation import AutoTopicCreation
+from broker.config.honoured import warnings
 from broker.config.kafka_config import KafkaConfig
 from broker.config.keys import ConfigError
 from broker.config_admin import ConfigAdmin
@@ -118,7 +119,7 @@ class BrokerServer:
     def _startup(self) -> None:
         self.state = BrokerState.STARTING
         config, context, clock, metrics = self.config, self.context, self.clock, self.metrics
-        self._warn_about_listeners()
+        self._warn()
         context.config, context.clock, context.metrics = config, clock, metrics
         context.authorizer = AllowEverything()
         import_handlers()
@@ -168,7 +169,10 @@ class BrokerServer:
         self.state = BrokerState.RUNNING
         logger.info("broker %d is running in cluster %s", config.broker_id, context.cluster_id)
 
-    def _warn_about_listeners(self) -> None:
+    def _warn(self) -> None:
+        """Of what an operator may take for granted and does not have."""
+        for line in warnings(self.config.originals):
+            logger.warning("%s", line)
         for endpoint in self.config.listeners:
             if endpoint.security_protocol == "PLAINTEXT" and not endpoint.is_loopback:
                 logger.warning(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from broker.config.broker_keys import BROKER_KEYS, SYNONYMS
+from broker.config.honoured import SERVED_PROTOCOLS, check_honoured
 from broker.config.keys import ConfigError, UpdateMode, parse_value
 from broker.config.listeners import Endpoint, parse_endpoints, parse_protocol_map
 from broker.config.versions import MetadataVersion
@@ -26,21 +27,16 @@ class KafkaConfig:
     def __init__(self, properties: Mapping[str, str]) -> None:
         """Parse and check. Raises `ConfigError` with the key and the reason."""
         self.originals: dict[str, str] = dict(properties)
-        for name in self.originals:
+        for name, text in self.originals.items():
             key = BROKER_KEYS.get(name)
             if key is not None and key.mode is UpdateMode.DYNAMIC_ONLY:
                 raise ConfigError(f"{name} can only be set dynamically")
+            check_honoured(name, text)
         self._values = _parse_all(self.originals)
         self.dynamic_broker: dict[str, str] = {}
         self.dynamic_default: dict[str, str] = {}
         self.version = MetadataVersion(self["inter.broker.protocol.version"])
-        self.protocol_map = parse_protocol_map(self["listener.security.protocol.map"])
-        self.listeners: list[Endpoint] = parse_endpoints(
-            "listeners", self["listeners"], self.protocol_map, unique_ports=True
-        )
-        self.advertised_listeners: list[Endpoint] = self._advertised()
-        self.inter_broker_listener_name = self._inter_broker_listener()
-        self.control_plane_listener_name: str | None = self._control_plane_listener()
+        self.resolve_listeners()
         self.log_dirs: list[str] = self._log_dirs()
         self._cross_checks()
 
@@ -101,11 +97,12 @@ class KafkaConfig:
         """Lay dynamic values over the file's: `broker` wins over `default` wins over the file.
 
         Setting one of a family of synonyms hides the whole family of the lower levels. Returns what changed, as
-        name to (old, new). Raises `ConfigError` and changes nothing if a value is invalid.
+        name to (old, new). Raises `ConfigError` and changes nothing if a value is invalid or cannot be honoured.
         """
         merged = dict(self.originals)
         for level in (default, broker):
-            for name in level:
+            for name, text in level.items():
+                check_honoured(name, text)
                 for family in SYNONYMS.values():
                     names = [member for member, _ in family]
                     if name in names:
@@ -128,6 +125,23 @@ class KafkaConfig:
             port = endpoint.port or bound_ports[endpoint.listener_name]
             advertised.append(endpoint.with_address(endpoint.host or socket.getfqdn(), port))
         return advertised
+
+    def resolve_listeners(self) -> None:
+        """What follows from the keys of listeners. A broker asks once more when it has read the dynamic values, before
+        it binds its sockets. Raises `ConfigError`."""
+        self.protocol_map = parse_protocol_map(self["listener.security.protocol.map"])
+        self.listeners: list[Endpoint] = parse_endpoints(
+            "listeners", self["listeners"], self.protocol_map, unique_ports=True
+        )
+        for endpoint in self.listeners:
+            if endpoint.security_protocol not in SERVED_PROTOCOLS:
+                raise ConfigError(
+                    f"listeners: {endpoint.listener_name} has the security protocol {endpoint.security_protocol}, "
+                    "which this broker does not have: it would serve everybody in plain text"
+                )
+        self.advertised_listeners: list[Endpoint] = self._advertised()
+        self.inter_broker_listener_name = self._inter_broker_listener()
+        self.control_plane_listener_name: str | None = self._control_plane_listener()
 
     def _advertised(self) -> list[Endpoint]:
         text = self["advertised.listeners"]

@@ -75,3 +75,17 @@ def test_groups_have_no_configs_without_the_consumer_protocol(cluster: Cluster) 
         (refused,) = client.call_broker(0, IncrementalAlterConfigsRequest(resources=[resource])).responses
         (unknown,) = client.call_broker(0, DescribeConfigsRequest(resources=[asked])).results
     assert (refused.error_code, unknown.error_code) == (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("authorizer.class.name", "x.Authorizer"), ("ssl.keystore.location", "/nowhere")],
+)
+@pytest.mark.parametrize("broker", ["0", ""])
+def test_security_is_not_promised_dynamically(cluster: Cluster, broker: str, name: str, value: str) -> None:
+    change = AlterableConfig(name=name, config_operation=SET, value=value)
+    resource = AlterConfigsResource(resource_type=BROKER, resource_name=broker, configs=[change])
+    with cluster.client() as client:
+        (result,) = client.call_broker(0, IncrementalAlterConfigsRequest(resources=[resource])).responses
+    assert result.error_code == ErrorCode.INVALID_REQUEST
+    assert value not in (result.error_message or "")
