@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from broker.action_queue import ActionQueue
+from broker.start_gate import StartGate
 
 if TYPE_CHECKING:
     from broker.api.authorization import Authorizer
@@ -76,6 +77,7 @@ class BrokerContext:
         self.handlers: dict[int, ApiHandler] = {}
         """By API key: what this broker serves."""
         self.action_queue = ActionQueue()
+        self.start_gate = StartGate()
         self.broker_epoch = -1
         self.features = Features()
         self.controller: Any = None

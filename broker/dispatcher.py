@@ -46,6 +46,11 @@ class Dispatcher:
                 self._refuse(request, f"has a body that cannot be read: {error}")
                 return
         call: Call[Any] = Call(request, message, self._broker)
+        if handler.needs_brokers and self._broker.start_gate.holds(lambda: self._serve(call, handler)):
+            return
+        self._serve(call, handler)
+
+    def _serve(self, call: Call[Any], handler: ApiHandler) -> None:
         try:
             response = handler.handle(call)
             if response is not None:

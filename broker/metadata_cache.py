@@ -52,14 +52,13 @@ class MetadataSnapshot:
     """One consistent view. Nothing in it is ever changed."""
 
     brokers: Mapping[int, LiveBroker] = field(default_factory=dict)
+    """The live brokers by id, for every purpose: this one alone until the controller has told of them."""
     topics: Mapping[str, Partitions] = field(default_factory=dict)
     topic_ids: Mapping[str, bytes] = field(default_factory=dict)
     topic_names: Mapping[bytes, str] = field(default_factory=dict)
     controller_id: int = -1
     layout_version: int = 0
     """Grows when topics, their ids or their partition counts change."""
-    own: LiveBroker | None = None
-    """This broker; not one of `brokers`, so not for partitions, before the controller says so."""
 
     def topic_id(self, topic: str) -> bytes:
         return self.topic_ids.get(topic, ZERO_UUID)
@@ -69,11 +68,8 @@ class MetadataSnapshot:
         return None if partitions is None else partitions.get(partition)
 
     def nodes(self, listener: str) -> list[Node]:
-        """Every live broker that has this listener, by id; as long as none has been told of, this one."""
-        if not self.brokers and self.own is not None:
-            found = [self.own.node(listener)]
-        else:
-            found = [self.brokers[broker].node(listener) for broker in sorted(self.brokers)]
+        """Every live broker that has this listener, by id."""
+        found = [self.brokers[broker].node(listener) for broker in sorted(self.brokers)]
         return [node for node in found if node is not None]
 
     def leader_node(self, topic: str, partition: int, listener: str) -> Node | None:
@@ -94,13 +90,16 @@ class MetadataCache:
         self._lock = threading.Lock()
 
     def begin_with(self, own: LiveBroker) -> None:
-        """What clients are told of brokers until the controller tells of the live ones.
+        """This broker is live, and it knows of no other until the controller tells of them.
 
         Kafka's brokers name no broker at all in this moment after their start. librdkafka (2.16) then drops every
-        address that it has and never connects again.
+        address that it has and never connects again. So this broker is there from the beginning, and there is one
+        view of the live brokers: what is shown to clients is also what topics are placed on. That nobody places
+        topics on this broker alone because the others are not known yet is the work of `start_gate`.
         """
         with self._lock:
-            self.snapshot = replace(self.snapshot, own=own)
+            if not self.snapshot.brokers:
+                self.snapshot = replace(self.snapshot, brokers={own.id: own})
 
     def contains(self, topic: str, partition: int) -> bool:
         partitions = self.snapshot.topics.get(topic)
@@ -164,9 +163,7 @@ class MetadataCache:
                 old.topics, topics, {state.topic_name for state in states}
             )
             layout_version = old.layout_version + changed
-            self.snapshot = MetadataSnapshot(
-                brokers, topics, ids, names, request.controller_id, layout_version, old.own
-            )
+            self.snapshot = MetadataSnapshot(brokers, topics, ids, names, request.controller_id, layout_version)
             return deleted
 
     def _warn_about_listeners(self, brokers: Mapping[int, LiveBroker]) -> None:

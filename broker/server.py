@@ -164,6 +164,7 @@ class BrokerServer:
         self._start_config_listener()
         self._on_stop("background scheduler", self.scheduler.shutdown)
 
+        context.start_gate.close(self.scheduler)
         self.socket_server.start()
         self._on_stop("socket server", self.socket_server.shutdown)
         self.state = BrokerState.RUNNING

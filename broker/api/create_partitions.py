@@ -25,7 +25,7 @@ def _failed(name: str, code: ErrorCode, message: str | None = None) -> CreatePar
     return CreatePartitionsTopicResult(name=name, error_code=code, error_message=message)
 
 
-@api(ApiKey.CREATE_PARTITIONS, versions=(0, 3), error_form=_error_form)
+@api(ApiKey.CREATE_PARTITIONS, versions=(0, 3), error_form=_error_form, needs_brokers=True)
 def handle(call: Call[CreatePartitionsRequest]) -> None:
     require_controller(call)
     request, broker = call.request, call.broker

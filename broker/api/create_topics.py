@@ -33,7 +33,7 @@ def _failed(name: str, code: ErrorCode, message: str | None = None) -> Creatable
     return CreatableTopicResult(name=name, error_code=code, error_message=message, configs=[])
 
 
-@api(ApiKey.CREATE_TOPICS, versions=(0, 7), error_form=_error_form)
+@api(ApiKey.CREATE_TOPICS, versions=(0, 7), error_form=_error_form, needs_brokers=True)
 def handle(call: Call[CreateTopicsRequest]) -> None:
     require_controller(call)
     request = call.request

@@ -28,7 +28,7 @@ def _error_form(call: Call[DeleteTopicsRequest], code: ErrorCode, message: str |
     return DeleteTopicsResponse(responses=answers)
 
 
-@api(ApiKey.DELETE_TOPICS, versions=(0, 6), error_form=_error_form)
+@api(ApiKey.DELETE_TOPICS, versions=(0, 6), error_form=_error_form, needs_brokers=True)
 def handle(call: Call[DeleteTopicsRequest]) -> None:
     require_controller(call)
     request, broker = call.request, call.broker

@@ -21,7 +21,7 @@ from network.protocol.messages.describe_cluster import (
 _BROKERS, _CONTROLLERS = 1, 2
 
 
-@api(ApiKey.DESCRIBE_CLUSTER, versions=(0, 1))
+@api(ApiKey.DESCRIBE_CLUSTER, versions=(0, 1), needs_brokers=True)
 def handle(call: Call[DescribeClusterRequest]) -> DescribeClusterResponse:
     request, broker = call.request, call.broker
     if request.endpoint_type == _CONTROLLERS:

@@ -30,7 +30,7 @@ def _error_form(call: Call[FindCoordinatorRequest], code: ErrorCode, message: st
     return _response(call, [_failed(key, code, message) for key in keys])
 
 
-@api(ApiKey.FIND_COORDINATOR, versions=(0, 6), error_form=_error_form)
+@api(ApiKey.FIND_COORDINATOR, versions=(0, 6), error_form=_error_form, needs_brokers=True)
 def handle(call: Call[FindCoordinatorRequest]) -> FindCoordinatorResponse:
     request, version = call.request, call.version
     if request.key_type == _SHARE and version >= 6:

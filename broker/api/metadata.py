@@ -48,7 +48,7 @@ def creates_topics_of(broker: BrokerContext, request: MetadataRequest) -> bool:
     return any(topic.name is not None and topic.name not in known for topic in request.topics or ())
 
 
-@api(ApiKey.METADATA, versions=(0, 12), error_form=_error_form)
+@api(ApiKey.METADATA, versions=(0, 12), error_form=_error_form, needs_brokers=True)
 def handle(call: Call[MetadataRequest]) -> MetadataResponse:
     request, broker, version = call.request, call.broker, call.version
     snapshot = broker.metadata_cache.snapshot

@@ -95,6 +95,8 @@ class ApiHandler:
     handle: Handler
     error_form: ErrorForm
     limit: VersionLimit | None = None
+    needs_brokers: bool = False
+    """Answers from what the broker knows of the live brokers, so not before it has been told (`start_gate`)."""
 
 
 HANDLERS: dict[int, ApiHandler] = {}
@@ -106,12 +108,13 @@ def api(
     *,
     error_form: ErrorForm | None = None,
     limit: VersionLimit | None = None,
+    needs_brokers: bool = False,
 ) -> Callable[[Callable[[Call[Any]], Any]], Callable[[Call[Any]], Any]]:
     """Register the decorated function as the handler of `key` for the inclusive range `versions`.
 
     `error_form(call, code, message)` builds the answer for a request that failed as a whole; without it a response
     with only its top-level error fields set is sent, or, where the API has none, the connection is closed. `limit`
-    may lower the highest version by the broker's settings.
+    may lower the highest version by the broker's settings. `needs_brokers`: see `ApiHandler`.
     """
 
     def register(handle: Callable[[Call[Any]], Any]) -> Callable[[Call[Any]], Any]:
@@ -121,7 +124,9 @@ def api(
         if not spec.min_version <= versions[0] <= versions[1] <= spec.max_version:
             raise ValueError(f"{key.name} has no versions {versions}")
         form = error_form or _top_level_error
-        HANDLERS[int(key)] = ApiHandler(int(key), spec.name, versions[0], versions[1], handle, form, limit)
+        HANDLERS[int(key)] = ApiHandler(
+            int(key), spec.name, versions[0], versions[1], handle, form, limit, needs_brokers
+        )
         return handle
 
     return register

@@ -1,6 +1,7 @@
 """UpdateMetadata (key 6, versions 0-8): the controller tells this broker what the cluster looks like.
 
-Afterwards everything is checked that waits for metadata: topic creation and deletion, elections.
+Afterwards everything is checked that waits for metadata: topic creation and deletion, elections, and at the first one
+what clients have asked since the broker started.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ def handle(call: Call[UpdateMetadataRequest]) -> UpdateMetadataResponse:
         alive = cache.snapshot.brokers.keys()
         deleted = cache.update(request, call.version)
         manager.controller_epoch = request.controller_epoch
+    broker.start_gate.open()
     if alive - cache.snapshot.brokers.keys():
         manager.on_brokers_gone()
     if deleted:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
+import pytest
+
 from broker.metadata_cache import LiveBroker, MetadataCache, Node
 from network.protocol.messages.update_metadata import (
     UpdateMetadataBroker,
@@ -29,12 +33,26 @@ def test_a_broker_names_itself_until_it_is_told_of_others() -> None:
     cache.begin_with(OWN)
     assert cache.snapshot.nodes("PLAINTEXT") == [Node(1, "one", 9092, "rack")]
     assert cache.snapshot.nodes("OTHER") == []
-    # Nothing is placed on it before the controller knows it.
-    assert not cache.snapshot.brokers
-    assert not cache.is_alive(1)
-
     cache.update(told(2, 3), 8)
     assert [node.id for node in cache.snapshot.nodes("PLAINTEXT")] == [2, 3]
+
+
+@pytest.mark.parametrize("updates", [[], [(1,)], [(1, 2)], [(1, 2), (2, 3)]])
+def test_there_is_one_view_of_the_live_brokers(updates: list[tuple[int, ...]]) -> None:
+    """Whatever way a live broker is looked up, the answer is the same."""
+    cache = MetadataCache(1)
+    cache.begin_with(OWN)
+    for brokers in updates:
+        cache.update(told(*brokers), 8)
+    snapshot = cache.snapshot
+    live = sorted(snapshot.brokers)
+    assert live == list(updates[-1] if updates else [1])
+    assert [node.id for node in snapshot.nodes("PLAINTEXT")] == live
+    assert [number for number in range(5) if cache.is_alive(number)] == live
+    assert [number for number in range(5) if cache.broker_node(number, "PLAINTEXT")] == live
+    # No second field of the snapshot holds brokers, so nothing can disagree with the first.
+    holding = [each.name for each in fields(snapshot) if LiveBroker.__name__ in str(each.type)]
+    assert holding == ["brokers"]
 
 
 def test_what_has_been_told_stands() -> None:
