@@ -30,13 +30,13 @@ from benchmarks.charts import replace_section
 from broker.dev.cluster import DevCluster
 from broker.dev.processes import free_ports
 from broker.dev.zookeeper import ZooKeeperServer
+from broker.groups.classic.joining import JoinRequest
+from broker.groups.classic.member import JoinResult, SyncResult
 from broker.groups.config import GroupConfig
 from broker.groups.coordinator import GroupCoordinator
-from broker.groups.joining import JoinRequest
-from broker.groups.loader import Batch
-from broker.groups.member import JoinResult, SyncResult
-from broker.groups.offset_service import Committer
-from broker.groups.offsets import OffsetAndMetadata
+from broker.groups.offsets.group_offsets import OffsetAndMetadata
+from broker.groups.offsets.service import Committer
+from broker.groups.records.loader import Batch
 from broker.groups.store import GroupStore
 from log.config import LogConfig
 from log.manager import LogManager, LogManagerSettings

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from broker.config_view import ConfigView
     from broker.metadata_cache import MetadataCache
     from broker.metrics import MetricsRegistry
-    from broker.producer_ids import ProducerIdManager
     from broker.replication.fetch_session import FetchManager
     from broker.replication.replica_manager import ReplicaManager
     from broker.replication.role_changes import RoleChanges
     from broker.topic_admin import TopicAdmin
+    from broker.transactions.producer_ids import ProducerIdManager
     from controller.zk.client import ZkClient
     from log.topic_partition import TopicPartition
     from timer.clock import Clock

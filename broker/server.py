@@ -38,8 +38,6 @@ from broker.inline_apis import inline_rule
 from broker.log_dir_failures import LogDirFailures
 from broker.metadata_cache import LiveBroker, MetadataCache
 from broker.metrics import TICK_MS, MetricsRegistry
-from broker.producer_id_sources import make_producer_id_source
-from broker.producer_ids import ProducerIdManager
 from broker.reconfiguration import Reconfiguration
 from broker.replication.fetch_session import FetchManager, FetchSessionCache
 from broker.replication.replica_manager import ReplicaManager
@@ -56,6 +54,8 @@ from broker.server_settings import (
 )
 from broker.stop_signals import catch_stop_signals
 from broker.topic_admin import TopicAdmin, validator
+from broker.transactions.producer_id_sources import make_producer_id_source
+from broker.transactions.producer_ids import ProducerIdManager
 from broker.transactions.wiring import Transactions
 from controller import broker_connection
 from controller.channel_manager import ChannelManager

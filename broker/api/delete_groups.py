@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from broker.api.authorization import Operation, ResourceType
+from broker.api.group_checks import coordinator_of, may
 from broker.api.registry import Call, api
-from broker.groups.requests import coordinator_of, may
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse

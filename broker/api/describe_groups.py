@@ -6,8 +6,8 @@ A group that does not exist is described as Dead, without an error. 3 authorized
 from __future__ import annotations
 
 from broker.api.authorization import NOT_ASKED, Operation, ResourceType, authorized_operations
+from broker.api.group_checks import coordinator_of, may
 from broker.api.registry import Call, api
-from broker.groups.requests import coordinator_of, may
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.describe_groups import (

@@ -7,8 +7,8 @@ share groups, which ZooKeeper mode does not have.
 from __future__ import annotations
 
 from broker.api.authorization import CLUSTER_NAME, Operation, ResourceType
+from broker.api.group_checks import may
 from broker.api.registry import Call, api
-from broker.groups.requests import may
 from broker.transactions.store import partition_for
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from broker.api.authorization import Operation
+from broker.api.group_checks import coordinator_of, require_group, require_static_members
 from broker.api.registry import Call, api
-from broker.groups.requests import coordinator_of, require_group, require_static_members
 from network.protocol.api import ApiKey
 from network.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 

@@ -7,10 +7,10 @@ members; 7 protocol type, and a protocol name that may be null; 8 reason; 9 a le
 from __future__ import annotations
 
 from broker.api.authorization import Operation
+from broker.api.group_checks import coordinator_of, java_address, require_group, require_static_members
 from broker.api.registry import Call, api
-from broker.groups.joining import JoinRequest
-from broker.groups.member import JoinResult
-from broker.groups.requests import coordinator_of, java_address, require_group, require_static_members
+from broker.groups.classic.joining import JoinRequest
+from broker.groups.classic.member import JoinResult
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember

@@ -6,9 +6,9 @@ Versions 0-2 carry one member, whose error is the top-level one; 3 a list, by me
 from __future__ import annotations
 
 from broker.api.authorization import Operation
+from broker.api.group_checks import coordinator_of, require_group
 from broker.api.registry import Call, api
 from broker.groups.coordinator import LeavingMember
-from broker.groups.requests import coordinator_of, require_group
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse

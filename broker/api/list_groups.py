@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from broker.api.authorization import CLUSTER_NAME, Operation, ResourceType
+from broker.api.group_checks import coordinator_of, may
 from broker.api.registry import Call, api
-from broker.groups.requests import coordinator_of, may
 from network.protocol.api import ApiKey
 from network.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 

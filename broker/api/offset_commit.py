@@ -8,17 +8,17 @@ members.
 from __future__ import annotations
 
 from broker.api.authorization import Operation
-from broker.api.registry import Call, api
-from broker.groups.offset_service import Committer, Offsets, Results
-from broker.groups.offsets import OffsetAndMetadata
-from broker.groups.requests import (
+from broker.api.group_checks import (
     coordinator_of,
     partition_error,
     require_group,
     require_static_members,
     topic_error,
 )
-from broker.groups.zookeeper_offsets import commit_to_zookeeper
+from broker.api.registry import Call, api
+from broker.groups.offsets.group_offsets import OffsetAndMetadata
+from broker.groups.offsets.service import Committer, Offsets, Results
+from broker.groups.offsets.zookeeper import commit_to_zookeeper
 from log.topic_partition import TopicPartition
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from broker.api.authorization import Operation
+from broker.api.group_checks import by_topic, coordinator_of, partition_error, require_group, topic_error
 from broker.api.registry import Call, api
-from broker.groups.offset_service import Results
-from broker.groups.requests import by_topic, coordinator_of, partition_error, require_group, topic_error
+from broker.groups.offsets.service import Results
 from log.topic_partition import TopicPartition
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from broker.api.authorization import Operation, ResourceType
+from broker.api.group_checks import by_topic, coordinator_of, may, partition_error, require_group
 from broker.api.registry import Call, api
-from broker.groups.offset_service import FetchedOffset
-from broker.groups.offsets import OffsetAndMetadata
-from broker.groups.requests import by_topic, coordinator_of, may, partition_error, require_group
-from broker.groups.zookeeper_offsets import fetch_from_zookeeper
+from broker.groups.offsets.group_offsets import OffsetAndMetadata
+from broker.groups.offsets.service import FetchedOffset
+from broker.groups.offsets.zookeeper import fetch_from_zookeeper
 from log.topic_partition import TopicPartition
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode

@@ -6,9 +6,9 @@ Answered when the assignment is stored. 3 static members; 5 protocol type and na
 from __future__ import annotations
 
 from broker.api.authorization import Operation
+from broker.api.group_checks import coordinator_of, require_group, require_static_members
 from broker.api.registry import Call, api
-from broker.groups.member import SyncResult
-from broker.groups.requests import coordinator_of, require_group, require_static_members
+from broker.groups.classic.member import SyncResult
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from broker.groups.classic.group import Group
+from broker.groups.classic.states import GroupState
 from broker.groups.consumer.group import ConsumerGroup
-from broker.groups.group import Group
-from broker.groups.states import GroupState
 from network.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from _thread import RLock
 from threading import RLock as new_lock
 
-from broker.groups.offsets import GroupOffsets
+from broker.groups.offsets.group_offsets import GroupOffsets
 
 
 class GroupBase:

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-
-from broker.groups.records import ValueVersions
 
 if TYPE_CHECKING:
     from broker.config.kafka_config import KafkaConfig
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 """How long a member that has never had a join answer may wait for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueVersions:
+    """The versions of record values that the inter-broker protocol allows to be written."""
+
+    offset: int = 3
+    group: int = 3
+
+    @classmethod
+    def for_protocol(cls, at_least: Callable[[str], bool]) -> ValueVersions:
+        """`at_least` tells whether the inter-broker protocol is at least a named version."""
+        offset = 3 if at_least("2.1-IV1") else 2 if at_least("2.1-IV0") else 1
+        group = 3 if at_least("2.3-IV0") else 2 if at_least("2.1-IV0") else 1 if at_least("0.10.1-IV0") else 0
+        return cls(offset, group)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,12 @@ from functools import partial
 
 from broker.groups.admin import GroupAdmin
 from broker.groups.base import GroupBase
+from broker.groups.classic.group import Group
+from broker.groups.classic.joining import Joining, JoinRequest
+from broker.groups.classic.member import JoinCallback, JoinResult, SyncCallback, SyncResult
+from broker.groups.classic.operations import DelayedHeartbeat
+from broker.groups.classic.rebalance import Rebalancer
+from broker.groups.classic.states import GroupState
 from broker.groups.config import GroupConfig
 from broker.groups.consumer.classic_members import ClassicMembers
 from broker.groups.consumer.config import ConsumerGroupConfig
@@ -22,14 +28,8 @@ from broker.groups.consumer.describe import ConsumerGroupDescription
 from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.consumer.metadata import NoTopics, TopicsView
 from broker.groups.consumer.requests import HeartbeatCallback, HeartbeatRequest, check
-from broker.groups.group import Group
-from broker.groups.joining import Joining, JoinRequest
-from broker.groups.member import JoinCallback, JoinResult, SyncCallback, SyncResult
 from broker.groups.migration import Migration
-from broker.groups.offset_service import OffsetService
-from broker.groups.operations import DelayedHeartbeat
-from broker.groups.rebalance import Rebalancer
-from broker.groups.states import GroupState
+from broker.groups.offsets.service import OffsetService
 from broker.groups.store import GroupStore
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ApiError, ErrorCode

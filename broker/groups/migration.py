@@ -9,7 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from broker.groups import records
+from broker.groups.classic.group import CONSUMER_PROTOCOL_TYPE, Group
+from broker.groups.classic.member import JoinResult, Member, SyncResult
+from broker.groups.classic.rebalance import Rebalancer
+from broker.groups.classic.states import GroupState
 from broker.groups.config import GroupConfig
 from broker.groups.consumer.assignors.spec import Partitions
 from broker.groups.consumer.changes import SetCurrent, SetEpoch, SetMember, SetTarget, SetTargetEpoch
@@ -24,10 +27,7 @@ from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.consumer.metadata import TopicsView
 from broker.groups.consumer.model import ClassicProtocols, CurrentAssignment, MemberState, Subscription
 from broker.groups.consumer.update import Update
-from broker.groups.group import CONSUMER_PROTOCOL_TYPE, Group
-from broker.groups.member import JoinResult, Member, SyncResult
-from broker.groups.rebalance import Rebalancer
-from broker.groups.states import GroupState
+from broker.groups.records import keys, values
 from broker.groups.store import GroupStore
 from network.protocol.errors import ErrorCode, ProtocolError
 from timer.clock import Clock
@@ -75,8 +75,8 @@ class Migration:
             logger.warning("group %s keeps its protocol: its assignor adds data of its own", classic.group_id)
             return None
         assignment = {member.member_id: member.assignment for member in classic}
-        restored = records.decode_group_value(
-            classic.group_id, records.group_value(classic, assignment), self._clock, classic
+        restored = values.decode_group_value(
+            classic.group_id, values.group_value(classic, assignment), self._clock, classic
         )
         self._dismiss(classic)
         group = ConsumerGroup(classic.group_id, successor_of=classic)
@@ -147,8 +147,8 @@ class Migration:
         classic = self._classic(group)
         assignment = {member.member_id: member.assignment for member in classic}
         entries: list[tuple[bytes, bytes | None]] = [(key, None) for key in group.record_keys()]
-        value = records.group_value(classic, assignment, self._config.versions.group)
-        entries.append((records.group_key(group.group_id), value))
+        value = values.group_value(classic, assignment, self._config.versions.group)
+        entries.append((keys.classic_group(group.group_id), value))
         is_appending, is_refused = True, False
 
         def written(error: ErrorCode) -> None:

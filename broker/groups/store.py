@@ -12,14 +12,14 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from broker.groups import loader, records
 from broker.groups.base import GroupBase
+from broker.groups.classic.group import Group
 from broker.groups.config import GroupConfig
 from broker.groups.consumer.group import ConsumerGroup
-from broker.groups.expiry import expired_offsets
-from broker.groups.group import Group
 from broker.groups.meters import GroupMeters
-from broker.groups.offsets import CommittedOffset, OffsetAndMetadata
+from broker.groups.offsets.expiry import expired_offsets
+from broker.groups.offsets.group_offsets import CommittedOffset, OffsetAndMetadata
+from broker.groups.records import keys, loader, values
 from broker.transactions.store import partition_for
 from log.record import BatchBuilder
 from log.topic_partition import TopicPartition
@@ -288,8 +288,8 @@ class GroupStore:
     def store_group(self, group: Group, assignment: dict[str, bytes], on_done: Callable[[ErrorCode], None]) -> None:
         """Write the group's record; `on_done` gets NONE or what the members are told."""
         builder = self._builder()
-        value = records.group_value(group, assignment, self._config.versions.group)
-        builder.append(self._clock.wall_ms(), records.group_key(group.group_id), value)
+        value = values.group_value(group, assignment, self._config.versions.group)
+        builder.append(self._clock.wall_ms(), keys.classic_group(group.group_id), value)
 
         def done(error: ErrorCode, _: int) -> None:
             if error is not ErrorCode.NONE:
@@ -341,7 +341,7 @@ class GroupStore:
         now, group_id = self._clock.wall_ms(), group.group_id
         version = self._config.versions.offset
         for partition, value in accepted.items():
-            builder.append(now, records.offset_key(group_id, partition), records.offset_value(value, version))
+            builder.append(now, keys.offset(group_id, partition), values.offset_value(value, version))
 
         def done(error: ErrorCode, batch_offset: int) -> None:
             with group.lock:
@@ -426,7 +426,7 @@ class GroupStore:
                 if group.is_replaced:
                     continue  # its offsets are the successor's
                 gone = group.offsets.remove(list(select(group)))
-                tombstones += [records.offset_key(group.group_id, partition) for partition in gone]
+                tombstones += [keys.offset(group.group_id, partition) for partition in gone]
                 removed += len(gone)
                 if group.is_empty and group.offsets.is_empty:
                     group.die()

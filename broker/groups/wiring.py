@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from broker.context import BrokerContext
+from broker.coordinator.internal_topic import read_batches
+from broker.groups.classic.operations import DelayedHeartbeat
 from broker.groups.config import GroupConfig
 from broker.groups.consumer.config import ConsumerGroupConfig
 from broker.groups.coordinator import GroupCoordinator
-from broker.groups.loader import Batch
 from broker.groups.meters import GroupMeters
-from broker.groups.operations import DelayedHeartbeat
+from broker.groups.records.loader import Batch
 from broker.groups.store import GroupStore
-from broker.internal_topic import read_batches
 from log.batch import RecordBatch
 from log.producer_entry import VerificationGuard
 from log.topic_partition import TopicPartition

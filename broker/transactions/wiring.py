@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from broker.context import BrokerContext
-from broker.internal_topic import read_batches
+from broker.coordinator.internal_topic import read_batches
 from broker.transactions.coordinator import TransactionConfig, TransactionCoordinator
 from broker.transactions.markers import MarkerManager
 from broker.transactions.store import TransactionStore, partition_for

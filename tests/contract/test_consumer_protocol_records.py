@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from broker.groups import loader
 from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.records import loader
 from broker.transactions.store import partition_for
 from log.batch import iter_batches
 from network.client import Connection

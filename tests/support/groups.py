@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
+from broker.groups.classic.joining import JoinRequest
+from broker.groups.classic.member import JoinResult, SyncResult
 from broker.groups.config import GroupConfig
 from broker.groups.consumer.assignors.spec import Partitions, TopicIdPartition
 from broker.groups.consumer.config import ConsumerGroupConfig
 from broker.groups.coordinator import GroupCoordinator, LeavingMember
-from broker.groups.joining import JoinRequest
-from broker.groups.loader import Batch
-from broker.groups.member import JoinResult, SyncResult
-from broker.groups.offset_service import Committer, Results
-from broker.groups.offsets import OffsetAndMetadata
+from broker.groups.offsets.group_offsets import OffsetAndMetadata
+from broker.groups.offsets.service import Committer, Results
+from broker.groups.records.loader import Batch
 from broker.groups.store import GroupStore, TransactionalProducer
 from log.batch import RecordBatch
 from log.record import ControlType, EndTxnMarker, build_end_txn_marker, iter_records

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from broker.groups import record_keys
 from broker.groups.consumer.assignors.spec import Partitions
 from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.consumer.model import (
@@ -23,6 +22,7 @@ from broker.groups.consumer.model import (
     by_topic,
     from_topics,
 )
+from broker.groups.records import keys
 from network.protocol.messages import consumer_group_current_member_assignment_value as current_value
 from network.protocol.messages import consumer_group_member_metadata_value as member_value
 from network.protocol.messages import consumer_group_partition_metadata_value as topics_value
@@ -58,7 +58,7 @@ class SetEpoch:
 
     def record(self, group_id: str) -> tuple[bytes, bytes | None]:
         value = ConsumerGroupMetadataValue(epoch=self.epoch).encode_versioned(VALUE_VERSION)
-        return record_keys.epoch(group_id), value
+        return keys.epoch(group_id), value
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class SetTopics:
                 for name, (topic_id, partitions) in sorted(self.topics.items())
             ]
         )
-        return record_keys.topics(group_id), value.encode_versioned(VALUE_VERSION)
+        return keys.topics(group_id), value.encode_versioned(VALUE_VERSION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class SetMember:
         return SetMember(self.member_id, group.put_member(self.member_id, self.subscription))
 
     def record(self, group_id: str) -> tuple[bytes, bytes | None]:
-        key, it = record_keys.member(group_id, self.member_id), self.subscription
+        key, it = keys.member(group_id, self.member_id), self.subscription
         if it is None:
             return key, None
         classic = None
@@ -130,7 +130,7 @@ class SetTargetEpoch:
 
     def record(self, group_id: str) -> tuple[bytes, bytes | None]:
         value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=self.epoch)
-        return record_keys.target_epoch(group_id), value.encode_versioned(VALUE_VERSION)
+        return keys.target_epoch(group_id), value.encode_versioned(VALUE_VERSION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class SetTarget:
         return SetTarget(self.member_id, group.put_target(self.member_id, self.target))
 
     def record(self, group_id: str) -> tuple[bytes, bytes | None]:
-        key = record_keys.target(group_id, self.member_id)
+        key = keys.target(group_id, self.member_id)
         if self.target is None:
             return key, None
         value = target_value.ConsumerGroupTargetAssignmentMemberValue(
@@ -167,7 +167,7 @@ class SetCurrent:
         return SetCurrent(self.member_id, group.put_current(self.member_id, self.current))
 
     def record(self, group_id: str) -> tuple[bytes, bytes | None]:
-        key, it = record_keys.current(group_id, self.member_id), self.current
+        key, it = keys.current(group_id, self.member_id), self.current
         if it is None:
             return key, None
         value = current_value.ConsumerGroupCurrentMemberAssignmentValue(
@@ -191,7 +191,7 @@ class SetRegex:
         return SetRegex(self.regex, group.put_regex(self.regex, self.resolved))
 
     def record(self, group_id: str) -> tuple[bytes, bytes | None]:
-        key, it = record_keys.regex(group_id, self.regex), self.resolved
+        key, it = keys.regex(group_id, self.regex), self.resolved
         if it is None:
             return key, None
         value = ConsumerGroupRegularExpressionValue(
@@ -275,11 +275,11 @@ def _decode_regex(regex: str, value: bytes) -> Change:
 
 
 _DECODERS: dict[int, Callable[[str, bytes], Change]] = {
-    record_keys.EPOCH: _decode_epoch,
-    record_keys.TOPICS: _decode_topics,
-    record_keys.MEMBER: _decode_member,
-    record_keys.TARGET_EPOCH: _decode_target_epoch,
-    record_keys.TARGET: _decode_target,
-    record_keys.CURRENT: _decode_current,
-    record_keys.REGEX: _decode_regex,
+    keys.EPOCH: _decode_epoch,
+    keys.TOPICS: _decode_topics,
+    keys.MEMBER: _decode_member,
+    keys.TARGET_EPOCH: _decode_target_epoch,
+    keys.TARGET: _decode_target,
+    keys.CURRENT: _decode_current,
+    keys.REGEX: _decode_regex,
 }

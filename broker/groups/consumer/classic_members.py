@@ -17,15 +17,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
+from broker.groups.classic.group import CONSUMER_PROTOCOL_TYPE
+from broker.groups.classic.joining import JoinRequest
+from broker.groups.classic.member import JoinCallback, JoinResult, SyncResult
 from broker.groups.consumer import assigning, membership
 from broker.groups.consumer.coordinator import ConsumerGroups
 from broker.groups.consumer.embedded import EmbeddedSubscription, decode_subscription, encode_assignment
 from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.consumer.model import ClassicProtocols, MemberState, Subscription
 from broker.groups.consumer.update import Update
-from broker.groups.group import CONSUMER_PROTOCOL_TYPE
-from broker.groups.joining import JoinRequest
-from broker.groups.member import JoinCallback, JoinResult, SyncResult
 from network.protocol.errors import ApiError, ErrorCode, ProtocolError
 
 logger = logging.getLogger(__name__)

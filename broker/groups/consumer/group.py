@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from broker.groups import record_keys
 from broker.groups.base import GroupBase
 from broker.groups.consumer.assignors.spec import NO_PARTITIONS, Partitions, TopicIdPartition
 from broker.groups.consumer.model import (
@@ -18,6 +17,7 @@ from broker.groups.consumer.model import (
     TopicMetadata,
 )
 from broker.groups.consumer.states import ConsumerGroupState
+from broker.groups.records import keys
 
 if TYPE_CHECKING:
     from broker.groups.consumer.timers import MemberTimer
@@ -109,15 +109,15 @@ class ConsumerGroup(GroupBase):
     def record_keys(self) -> list[bytes]:
         group_id = self.group_id
         if not self.epoch:
-            return [record_keys.classic_group(group_id)] if self.classic_record_stands else []
+            return [keys.classic_group(group_id)] if self.classic_record_stands else []
         return [
-            *(record_keys.current(group_id, member_id) for member_id in self._current),
-            *(record_keys.target(group_id, member_id) for member_id in self.targets),
-            record_keys.target_epoch(group_id),
-            *(record_keys.member(group_id, member_id) for member_id in self.members),
-            *(record_keys.regex(group_id, regex) for regex in self.regexes),
-            record_keys.topics(group_id),
-            record_keys.epoch(group_id),
+            *(keys.current(group_id, member_id) for member_id in self._current),
+            *(keys.target(group_id, member_id) for member_id in self.targets),
+            keys.target_epoch(group_id),
+            *(keys.member(group_id, member_id) for member_id in self.members),
+            *(keys.regex(group_id, regex) for regex in self.regexes),
+            keys.topics(group_id),
+            keys.epoch(group_id),
         ]
 
     def forget_strangers(self) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from broker.groups import records
 from broker.groups.consumer.changes import Change
 from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.records import keys
 from broker.groups.store import GroupStore
 from network.protocol.errors import ErrorCode
 
@@ -68,7 +68,7 @@ class Update:
             return
         entries = [change.record(group.group_id) for change in self._changes]
         if group.classic_record_stands:
-            entries.insert(0, (records.group_key(group.group_id), None))
+            entries.insert(0, (keys.classic_group(group.group_id), None))
         pending = group.pending = PendingWrite(done)
         is_appending = True
 

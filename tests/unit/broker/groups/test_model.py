@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from broker.groups.classic.member import JoinResult, SyncResult
+from broker.groups.classic.states import GroupState
 from broker.groups.coordinator import LeavingMember
-from broker.groups.member import JoinResult, SyncResult
-from broker.groups.offset_service import Committer
-from broker.groups.states import GroupState
+from broker.groups.offsets.service import Committer
 from network.protocol.errors import ErrorCode as E
 from tests.support.groups import Answer, Coordinator, partition
 

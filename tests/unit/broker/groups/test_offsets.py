@@ -3,8 +3,8 @@
 import pytest
 
 from broker.groups.coordinator import LeavingMember
-from broker.groups.offset_service import Committer
-from broker.groups.offsets import CommittedOffset, GroupOffsets, OffsetAndMetadata
+from broker.groups.offsets.group_offsets import CommittedOffset, GroupOffsets, OffsetAndMetadata
+from broker.groups.offsets.service import Committer
 from broker.groups.store import TransactionalProducer
 from network.protocol.errors import ErrorCode as E
 from tests.support.groups import Coordinator, partition, subscription

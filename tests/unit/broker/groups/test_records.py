@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from broker.config.versions import MetadataVersion
-from broker.groups import loader, records
-from broker.groups.offset_service import Committer
-from broker.groups.offsets import OffsetAndMetadata
+from broker.groups.config import ValueVersions
+from broker.groups.offsets.group_offsets import OffsetAndMetadata
+from broker.groups.offsets.service import Committer
+from broker.groups.records import keys, loader, values
 from broker.groups.store import TransactionalProducer
 from log.batch_reader import read_batches
 from log.record import iter_records
@@ -25,10 +26,10 @@ from timer.clock import ManualClock
 
 
 def test_bytes_of_keys_and_values() -> None:
-    assert records.offset_key("g", TopicPartition("t", 0)).hex() == "000100016700017400000000"
-    assert records.group_key("g").hex() == "0002000167"
+    assert keys.offset("g", TopicPartition("t", 0)).hex() == "000100016700017400000000"
+    assert keys.classic_group("g").hex() == "0002000167"
     value = OffsetAndMetadata(5, -1, "", 1_700_000_000_000)
-    assert records.offset_value(value).hex() == "00030000000000000005ffffffff00000000018bcfe56800"
+    assert values.offset_value(value).hex() == "00030000000000000005ffffffff00000000018bcfe56800"
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3, 4])
@@ -38,7 +39,7 @@ def test_every_version_of_an_offset_is_read(version: int) -> None:
     )
     if version == 1:
         stored.expire_timestamp = 9
-    decoded = records.decode_offset_value(stored.encode_versioned(version))
+    decoded = values.decode_offset_value(stored.encode_versioned(version))
     assert decoded == OffsetAndMetadata(5, 3 if version >= 3 else -1, "ü", 7, 9 if version == 1 else None)
 
 
@@ -52,11 +53,11 @@ def test_written_versions_are_those_of_the_messages(version: int) -> None:
         commit_timestamp=123,
         expire_timestamp=456 if version == 1 else -1,
     )
-    assert records.offset_value(value, version) == message.encode_versioned(version)
+    assert values.offset_value(value, version) == message.encode_versioned(version)
 
 
 def test_an_expiry_needs_version_1() -> None:
-    assert records.offset_value(OffsetAndMetadata(1, 2, "", 3, 4))[:2] == b"\x00\x01"
+    assert values.offset_value(OffsetAndMetadata(1, 2, "", 3, 4))[:2] == b"\x00\x01"
 
 
 @pytest.mark.parametrize(
@@ -64,21 +65,19 @@ def test_an_expiry_needs_version_1() -> None:
     [("3.9", 3, 3), ("2.3", 3, 3), ("2.2", 3, 2), ("2.1-IV0", 2, 2), ("2.0", 1, 1), ("0.10.0", 1, 0)],
 )
 def test_older_inter_broker_protocols_write_what_old_brokers_read(protocol: str, offset: int, group: int) -> None:
-    assert records.ValueVersions.for_protocol(MetadataVersion(protocol).at_least) == records.ValueVersions(
-        offset, group
-    )
+    assert ValueVersions.for_protocol(MetadataVersion(protocol).at_least) == ValueVersions(offset, group)
 
 
 @pytest.mark.parametrize("value", [b"", b"\x00", b"\x00\x09" + bytes(30), b"\x00\x03\x00", b"\xff\xff" + bytes(30)])
 def test_broken_values_are_refused(value: bytes) -> None:
     with pytest.raises(ProtocolError):
-        records.decode_offset_value(value)
+        values.decode_offset_value(value)
 
 
 @pytest.mark.parametrize("key", [b"", b"\x00\x01\x00\x05g", b"\x00\x01\x00\x01g\x00\x01t\x00\x00\x00\x00\x00"])
 def test_broken_keys_are_refused(key: bytes) -> None:
     with pytest.raises(ProtocolError):
-        records.decode_offset_key(key)
+        keys.decode_offset(key)
 
 
 # --- what Kafka wrote ---
@@ -111,17 +110,17 @@ def test_what_kafka_wrote_is_written_again_alike(folder: str, tmp_path: Path) ->
             for record in iter_records(batch):
                 assert record.key is not None
                 seen += 1
-                if records.key_version(record.key) == 2:
-                    group_id = records.decode_group_key(record.key)
-                    assert records.group_key(group_id) == record.key
+                if keys.version_of(record.key) == 2:
+                    group_id = keys.decode_classic_group(record.key)
+                    assert keys.classic_group(group_id) == record.key
                     if record.value is not None:
-                        group = records.decode_group_value(group_id, record.value, ManualClock())
+                        group = values.decode_group_value(group_id, record.value, ManualClock())
                         assignment = {member.member_id: member.assignment for member in group}
-                        assert records.group_value(group, assignment) == record.value
+                        assert values.group_value(group, assignment) == record.value
                 else:
-                    assert records.offset_key(*records.decode_offset_key(record.key)) == record.key
+                    assert keys.offset(*keys.decode_offset(record.key)) == record.key
                     if record.value is not None:
-                        assert records.offset_value(records.decode_offset_value(record.value)) == record.value
+                        assert values.offset_value(values.decode_offset_value(record.value)) == record.value
     assert seen > 10
 
 

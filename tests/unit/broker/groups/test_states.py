@@ -4,8 +4,8 @@ from itertools import product
 
 import pytest
 
-from broker.groups.group import Group
-from broker.groups.states import VALID_PREVIOUS, GroupState, IllegalTransitionError
+from broker.groups.classic.group import Group
+from broker.groups.classic.states import VALID_PREVIOUS, GroupState, IllegalTransitionError
 from timer.clock import ManualClock
 
 ALLOWED = {

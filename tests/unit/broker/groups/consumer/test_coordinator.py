@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from broker.groups import record_keys
 from broker.groups.consumer.assignors.spec import Members, PartitionCounts, Partitions
 from broker.groups.consumer.model import MemberState
 from broker.groups.consumer.states import ConsumerGroupState
-from broker.groups.offset_service import Committer
+from broker.groups.offsets.service import Committer
+from broker.groups.records import keys
 from broker.groups.store import TransactionalProducer
 from network.protocol.errors import ApiError
 from network.protocol.errors import ErrorCode as E
@@ -51,7 +51,7 @@ def settle(*members: Client) -> None:
 
 def test_the_records_of_a_join(coordinator: Coordinator) -> None:
     Client(coordinator, "m", "t").join()
-    versions = [record_keys.decode(key)[0] for key, _ in coordinator.log.entries()]
+    versions = [keys.decode_consumer(key)[0] for key, _ in coordinator.log.entries()]
     assert versions == [5, 4, 3, 7, 6, 8]
     assert len([batch for batches in coordinator.log.batches.values() for batch in batches]) == 1
 

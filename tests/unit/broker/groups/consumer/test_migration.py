@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from broker.groups.classic.joining import JoinRequest
+from broker.groups.classic.member import JoinResult
 from broker.groups.consumer.config import MigrationPolicy
 from broker.groups.coordinator import LeavingMember
-from broker.groups.joining import JoinRequest
-from broker.groups.member import JoinResult
 from network.protocol.errors import ApiError
 from network.protocol.errors import ErrorCode as E
 from network.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from broker.groups import record_keys
 from broker.groups.base import GroupBase
-from broker.groups.member import JoinCallback, JoinMember, JoinResult, Member, Protocols, SyncCallback, SyncResult
-from broker.groups.states import VALID_PREVIOUS, GroupState, IllegalTransitionError
+from broker.groups.classic.member import (
+    JoinCallback,
+    JoinMember,
+    JoinResult,
+    Member,
+    Protocols,
+    SyncCallback,
+    SyncResult,
+)
+from broker.groups.classic.states import VALID_PREVIOUS, GroupState, IllegalTransitionError
+from broker.groups.records import keys
 from network.protocol.errors import ErrorCode, ProtocolError
 from network.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from timer.clock import Clock
@@ -74,7 +82,7 @@ class Group(GroupBase):
 
     def record_keys(self) -> list[bytes]:
         """None before the first generation ended: only then a record is written."""
-        return [record_keys.classic_group(self.group_id)] if self.generation_id > 0 else []
+        return [keys.classic_group(self.group_id)] if self.generation_id > 0 else []
 
     @property
     def can_rebalance(self) -> bool:

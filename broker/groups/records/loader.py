@@ -10,12 +10,12 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from broker.groups import record_keys, records
 from broker.groups.base import GroupBase
+from broker.groups.classic.group import Group
 from broker.groups.consumer import changes
 from broker.groups.consumer.group import ConsumerGroup
-from broker.groups.group import Group
-from broker.groups.offsets import CommittedOffset, GroupOffsets
+from broker.groups.offsets.group_offsets import CommittedOffset, GroupOffsets
+from broker.groups.records import keys, values
 from log.batch import RecordBatch
 from log.old_formats import LegacyBatch
 from log.record import ControlType, control_type_of, iter_records
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 Batch = RecordBatch | LegacyBatch
 _GROUP_KEY = b"\x00\x02"
 _OFFSET_KEYS = (b"\x00\x00", b"\x00\x01")
-_CONSUMER_KEYS = {version.to_bytes(2, "big") for version in record_keys.CONSUMER_VERSIONS}
+_CONSUMER_KEYS = {version.to_bytes(2, "big") for version in keys.CONSUMER_VERSIONS}
 
 
 @dataclass(slots=True)
@@ -86,7 +86,7 @@ class _Pass:
                         self.offsets[key] = (offset, value)
 
     def _skip(self, key: bytes) -> None:
-        version = records.key_version(key)
+        version = keys.version_of(key)
         if version < 0:
             raise ProtocolError(f"a key has version {version}")
         if version not in self._unknown:
@@ -108,36 +108,36 @@ def load(batches: Iterable[Batch], clock: Clock) -> LoadedGroups:
     epochs = _add_consumer_groups(result.groups, found.consumer)
     for key, (offset, value) in found.groups.items():
         if value is not None:
-            group_id = records.decode_group_key(key)
+            group_id = keys.decode_classic_group(key)
             # A group changed its protocol, and the tombstones of what it was did not make it into the log.
             consumer = result.groups.get(group_id)
             if offset > epochs.get(group_id, -1):
-                result.groups[group_id] = records.decode_group_value(group_id, value, clock)
+                result.groups[group_id] = values.decode_group_value(group_id, value, clock)
             elif isinstance(consumer, ConsumerGroup):
                 consumer.classic_record_stands = True
 
     fill = _Filler(result.groups, clock)
     for offsets, partition, commit in fill.decoded(found.offsets):
         offsets.committed[partition] = commit
-    for producer_id, values in found.open.items():
-        for offsets, partition, commit in fill.decoded(values):
+    for producer_id, of_producer in found.open.items():
+        for offsets, partition, commit in fill.decoded(of_producer):
             offsets.pending_txn.setdefault(producer_id, {})[partition] = commit
     return result
 
 
-def _add_consumer_groups(groups: dict[str, GroupBase], values: _Values) -> dict[str, int]:
+def _add_consumer_groups(groups: dict[str, GroupBase], found: _Values) -> dict[str, int]:
     """Make the groups of the consumer protocol; returns the offsets of their epoch records.
 
     Records of a group without an epoch are the remains of one that was deleted.
     """
     epochs: dict[str, int] = {}
     made: dict[str, ConsumerGroup] = {}
-    for key, (offset, value) in values.items():
+    for key, (offset, value) in found.items():
         if value is None:
             continue
-        version, group_id, second = record_keys.decode(key)
+        version, group_id, second = keys.decode_consumer(key)
         changes.decode(version, second, value).apply(made.setdefault(group_id, ConsumerGroup(group_id)))
-        if version == record_keys.EPOCH:
+        if version == keys.EPOCH:
             epochs[group_id] = offset
     for group_id in epochs:
         groups[group_id] = made[group_id]
@@ -154,21 +154,21 @@ class _Filler:
         self._offsets: dict[bytes, GroupOffsets] = {}
         self._partitions: dict[bytes, TopicPartition] = {}
 
-    def decoded(self, values: _Values) -> Iterable[tuple[GroupOffsets, TopicPartition, CommittedOffset]]:
-        for key, (batch_offset, value) in values.items():
+    def decoded(self, found: _Values) -> Iterable[tuple[GroupOffsets, TopicPartition, CommittedOffset]]:
+        for key, (batch_offset, value) in found.items():
             if value is None:
                 continue
-            encoded_group, encoded_partition = records.split_offset_key(key)
+            encoded_group, encoded_partition = keys.split_offset(key)
             offsets = self._offsets.get(encoded_group)
             if offsets is None:
                 offsets = self._offsets_of(key, encoded_group)
             partition = self._partitions.get(encoded_partition)
             if partition is None:
-                partition = self._partitions[encoded_partition] = records.decode_partition(encoded_partition)
-            yield offsets, partition, CommittedOffset(batch_offset, records.decode_offset_value(value))
+                partition = self._partitions[encoded_partition] = keys.decode_partition(encoded_partition)
+            yield offsets, partition, CommittedOffset(batch_offset, values.decode_offset_value(value))
 
     def _offsets_of(self, key: bytes, encoded_group: bytes) -> GroupOffsets:
-        group_id, _ = records.decode_offset_key(key)
+        group_id, _ = keys.decode_offset(key)
         group = self._groups.get(group_id)
         if group is None:
             simple = group = self._groups[group_id] = Group(group_id, self._clock)

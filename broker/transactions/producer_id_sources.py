@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from broker.config.kafka_config import KafkaConfig
 from broker.controller_channel import ControllerChannel
-from broker.producer_ids import BlockSource, ProducerIdBlock
+from broker.transactions.producer_ids import BlockSource, ProducerIdBlock
 from controller.zk.client import ZkClient
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode

@@ -10,11 +10,11 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from broker.groups.classic.group import Group
+from broker.groups.classic.member import JoinCallback, JoinResult, Member, Protocols
+from broker.groups.classic.rebalance import Rebalancer
+from broker.groups.classic.states import GroupState
 from broker.groups.config import GroupConfig
-from broker.groups.group import Group
-from broker.groups.member import JoinCallback, JoinResult, Member, Protocols
-from broker.groups.rebalance import Rebalancer
-from broker.groups.states import GroupState
 from broker.groups.store import GroupStore
 from network.protocol.errors import ApiError, ErrorCode
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.groups.base import GroupBase
+from broker.groups.classic.group import CONSUMER_PROTOCOL_TYPE, Group
+from broker.groups.classic.states import GroupState
 from broker.groups.consumer import offsets as consumer_offsets
 from broker.groups.consumer.group import ConsumerGroup
-from broker.groups.group import CONSUMER_PROTOCOL_TYPE, Group
-from broker.groups.offsets import OffsetAndMetadata
-from broker.groups.states import GroupState
+from broker.groups.offsets.group_offsets import OffsetAndMetadata
 from broker.groups.store import TransactionalProducer
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ErrorCode

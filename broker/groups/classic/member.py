@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from network.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from broker.groups.operations import DelayedHeartbeat
+    from broker.groups.classic.operations import DelayedHeartbeat
 
 Protocols = tuple[tuple[str, bytes], ...]
 """Names and metadata in the member's order of preference."""

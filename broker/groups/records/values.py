@@ -1,61 +1,27 @@
-"""Keys and values of `__consumer_offsets`.
+"""Values of `__consumer_offsets` for offsets and groups of the classic protocol.
 
-Written: offset keys of version 1 with values of version 3 (1 with an expire timestamp), group keys of version 2 with
-values of version 3; older inter-broker protocol versions write what their brokers can read. Read: every version that
-brokers have written. Keys of version 3 and above belong to the newer group protocol.
+Written: values of version 3 (offsets with an expire timestamp: 1); older inter-broker protocol versions write what
+their brokers can read. Read: every version that brokers have written. Values of the consumer protocol are in
+`consumer/changes.py`.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from dataclasses import dataclass
 
 from broker.groups.base import GroupBase
-from broker.groups.group import Group
-from broker.groups.member import Member
-from broker.groups.offsets import OffsetAndMetadata
-from broker.groups.record_keys import classic_group
-from broker.groups.states import GroupState
-from log.topic_partition import TopicPartition
-from network.protocol.errors import ProtocolError
+from broker.groups.classic.group import Group
+from broker.groups.classic.member import Member
+from broker.groups.classic.states import GroupState
+from broker.groups.offsets.group_offsets import OffsetAndMetadata
 from network.protocol.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
 from network.protocol.messages.offset_commit_value import OffsetCommitValue
 from timer.clock import Clock
 
-_INT16 = struct.Struct(">h")
-_INT32 = struct.Struct(">i")
 _OFFSET_HEAD = struct.Struct(">hqih")
 _OFFSET_HEAD_V1 = struct.Struct(">hqh")
 _INT64 = struct.Struct(">q")
 _INT64_PAIR = struct.Struct(">qq")
-
-
-@dataclass(frozen=True, slots=True)
-class ValueVersions:
-    """The versions that the inter-broker protocol allows to be written."""
-
-    offset: int = 3
-    group: int = 3
-
-    @classmethod
-    def for_protocol(cls, at_least: Callable[[str], bool]) -> ValueVersions:
-        """`at_least` tells whether the inter-broker protocol is at least a named version."""
-        offset = 3 if at_least("2.1-IV1") else 2 if at_least("2.1-IV0") else 1
-        group = 3 if at_least("2.3-IV0") else 2 if at_least("2.1-IV0") else 1 if at_least("0.10.1-IV0") else 0
-        return cls(offset, group)
-
-
-def _string(value: str) -> bytes:
-    encoded = value.encode("utf-8")
-    if len(encoded) > 0x7FFF:
-        raise ValueError(f"a string of {len(encoded)} bytes does not fit a record of the offsets topic")
-    return _INT16.pack(len(encoded)) + encoded
-
-
-def offset_key(group_id: str, partition: TopicPartition) -> bytes:
-    """Key of a committed offset, version 1."""
-    return b"\x00\x01" + _string(group_id) + _string(partition.topic) + _INT32.pack(partition.partition)
 
 
 def offset_value(value: OffsetAndMetadata, version: int = 3) -> bytes:
@@ -97,60 +63,6 @@ def group_value(group: Group, assignment: dict[str, bytes], version: int = 3) ->
         current_state_timestamp=-1 if group.current_state_timestamp is None else group.current_state_timestamp,
         members=members,
     ).encode_versioned(version)
-
-
-class UnknownKeyVersionError(ProtocolError):
-    """A key of a version that this coordinator does not know: to be skipped."""
-
-
-def split_offset_key(key: bytes) -> tuple[bytes, bytes]:
-    """The encoded group and the encoded topic and partition of an offset key. Raises ProtocolError."""
-    if len(key) < 4:
-        raise ProtocolError("an offset key is too short")
-    end = 4 + int.from_bytes(key[2:4], "big")
-    return key[4:end], key[end:]
-
-
-def decode_partition(encoded: bytes) -> TopicPartition:
-    """The second half of an offset key. Raises ProtocolError."""
-    try:
-        end = 2 + _INT16.unpack_from(encoded)[0]
-        (partition,) = _INT32.unpack_from(encoded, end)
-        if end < 2 or end + 4 != len(encoded):
-            raise ProtocolError("an offset key has a wrong length")
-        return TopicPartition(str(encoded[2:end], "utf-8"), partition)
-    except (struct.error, UnicodeDecodeError) as error:
-        raise ProtocolError(f"an offset key cannot be read: {error}") from None
-
-
-def decode_offset_key(key: bytes) -> tuple[str, TopicPartition]:
-    """Group and partition of an offset key (versions 0 and 1 are alike). Raises ProtocolError."""
-    group, partition = split_offset_key(key)
-    try:
-        return str(group, "utf-8"), decode_partition(partition)
-    except UnicodeDecodeError as error:
-        raise ProtocolError(f"an offset key cannot be read: {error}") from None
-
-
-group_key = classic_group
-
-
-def decode_group_key(key: bytes) -> str:
-    """Group of a group key. Raises ProtocolError."""
-    try:
-        (length,) = _INT16.unpack_from(key, 2)
-        if length < 0 or 4 + length != len(key):
-            raise ProtocolError("a group key has a wrong length")
-        return str(key[4:], "utf-8")
-    except (struct.error, UnicodeDecodeError) as error:
-        raise ProtocolError(f"a group key cannot be read: {error}") from None
-
-
-def key_version(key: bytes) -> int:
-    """The version in front of a key. Raises ProtocolError."""
-    if len(key) < 2:
-        raise ProtocolError("a key is too short for its version")
-    return int(_INT16.unpack_from(key)[0])
 
 
 def decode_offset_value(value: bytes) -> OffsetAndMetadata:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from broker.groups.base import GroupBase
+from broker.groups.classic.group import CONSUMER_PROTOCOL_TYPE, Group
+from broker.groups.classic.states import GroupState
 from broker.groups.consumer.group import ConsumerGroup
-from broker.groups.group import CONSUMER_PROTOCOL_TYPE, Group
-from broker.groups.offsets import CommittedOffset
-from broker.groups.states import GroupState
+from broker.groups.offsets.group_offsets import CommittedOffset
 from log.topic_partition import TopicPartition
 
 

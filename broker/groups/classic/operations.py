@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.groups.group import Group
+from broker.groups.classic.group import Group
 from timer.purgatory import DelayedOperation
 
 if TYPE_CHECKING:
-    from broker.groups.rebalance import Rebalancer
+    from broker.groups.classic.rebalance import Rebalancer
 
 
 def join_key(group_id: str) -> str:

@@ -8,10 +8,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from broker.groups.config import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupConfig
-from broker.groups.group import Group
-from broker.groups.member import JoinResult, Member, SyncResult
-from broker.groups.operations import (
+from broker.groups.classic.group import Group
+from broker.groups.classic.member import JoinResult, Member, SyncResult
+from broker.groups.classic.operations import (
     DelayedHeartbeat,
     DelayedJoin,
     DelayedSync,
@@ -19,7 +18,8 @@ from broker.groups.operations import (
     join_key,
     sync_key,
 )
-from broker.groups.states import GroupState
+from broker.groups.classic.states import GroupState
+from broker.groups.config import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupConfig
 from broker.groups.store import GroupStore
 from network.protocol.errors import ErrorCode
 from timer.purgatory import DelayedOperation, Purgatory

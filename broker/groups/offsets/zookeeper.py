@@ -6,8 +6,8 @@ import logging
 from collections.abc import Mapping
 from typing import Protocol
 
-from broker.groups.offset_service import FetchedOffset, Offsets, Results
-from broker.groups.offsets import OffsetAndMetadata
+from broker.groups.offsets.group_offsets import OffsetAndMetadata
+from broker.groups.offsets.service import FetchedOffset, Offsets, Results
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ErrorCode
 

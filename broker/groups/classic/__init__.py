@@ -1,0 +1,1 @@
+"""The classic protocol: members join, and one of them, the leader, assigns."""

@@ -1,0 +1,1 @@
+"""Offsets of groups: committing, fetching, transactions, expiry."""
