@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from broker.action_queue import ActionQueue
 from broker.start_gate import StartGate
+from timer.worker import Workers
 
 if TYPE_CHECKING:
     from broker.api.authorization import Authorizer
@@ -78,6 +79,8 @@ class BrokerContext:
         """By API key: what this broker serves."""
         self.action_queue = ActionQueue()
         self.start_gate = StartGate()
+        self.workers = Workers(after_step=self.action_queue.run)
+        """Every thread of this broker that serves no connection; `BrokerServer` makes them visible in its metrics."""
         self.broker_epoch = -1
         self.features = Features()
         self.controller: Any = None

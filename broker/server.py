@@ -73,6 +73,7 @@ from timer.clock import Clock, SystemClock
 from timer.purgatory import DelayedOperation, Purgatory
 from timer.scheduler import BackgroundScheduler
 from timer.timer import SystemTimer
+from timer.worker import Workers
 
 logger = logging.getLogger(__name__)
 
@@ -121,10 +122,11 @@ class BrokerServer:
         config, context, clock, metrics = self.config, self.context, self.clock, self.metrics
         self._warn()
         context.config, context.clock, context.metrics = config, clock, metrics
+        context.workers = Workers(metrics, after_step=context.action_queue.run)
         context.authorizer = AllowEverything()
         import_handlers()
 
-        self.scheduler = BackgroundScheduler(config.get_int("background.threads"), clock)
+        self.scheduler = BackgroundScheduler(config.get_int("background.threads"), clock, workers=context.workers)
         self.session = self._connect_zookeeper()
         self.zk = context.zk = ZkClient(self.session)
         self._on_stop("ZooKeeper client", self.zk.close)
@@ -270,6 +272,7 @@ class BrokerServer:
             zk=self.zk,
             channel=self.controller_channel,
             broker_epoch=lambda: context.broker_epoch,
+            workers=context.workers,
         )
         context.replica_manager = manager
         context.role_changes = RoleChanges(manager)
@@ -320,7 +323,11 @@ class BrokerServer:
             self.zk, use_topic_ids=config.version.uses_topic_ids, validate_topic_config=validator(config)
         )
         purgatory: Purgatory[DelayedOperation] = Purgatory(
-            "topic", SystemTimer("topic", self.clock), broker_id=config.broker_id, metrics=self.metrics
+            "topic",
+            SystemTimer("topic", self.clock, workers=context.workers),
+            broker_id=config.broker_id,
+            metrics=self.metrics,
+            workers=context.workers,
         )
         context.topic_admin = TopicAdmin(config, zk_admin, context.metadata_cache, purgatory)
         self._on_stop("topic administration", context.topic_admin.shutdown)

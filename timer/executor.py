@@ -7,6 +7,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from timer.clock import SystemClock
+from timer.worker import Worker, Workers
+
 logger = logging.getLogger(__name__)
 
 Work = Callable[[], None]
@@ -28,16 +31,18 @@ class ThreadExecutor:
     """Up to `threads` daemon threads, started when work first needs them, that run work in order of arrival.
 
     With one thread (the default) work never overlaps. What work raises is logged and goes no further. The queue's bound
-    is its users': a timer submits no task twice, so there is never more than one entry a live task.
+    is its users': a timer submits no task twice, so there is never more than one entry a live task. Each piece of work
+    is a step of one of `workers`.
     """
 
-    def __init__(self, name: str, threads: int = 1) -> None:
+    def __init__(self, name: str, threads: int = 1, workers: Workers | None = None) -> None:
         if threads < 1:
             raise ValueError(f"an executor needs a thread, not {threads}")
         self._name = name
         self._limit = threads
+        self._workers = workers
         self._lock = threading.Lock()
-        self._threads: list[threading.Thread] = []
+        self._threads: list[Worker] = []
         self._unfinished = 0
         self._closed = False
         self._queue: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
@@ -57,24 +62,29 @@ class ThreadExecutor:
                 self._closed = True
                 for _ in self._threads:
                     self._queue.put(None)
-        others = [thread for thread in self._threads if thread is not threading.current_thread()]
-        for thread in others:
-            thread.join(timeout_ms / 1000.0 / len(others))
-        return not any(thread.is_alive() for thread in others)
+        others = [thread for thread in self._threads if not thread.is_current]
+        ended = [thread.join(timeout_ms / len(others)) for thread in others]
+        return all(ended)
 
     def _start_thread(self) -> None:
         name = self._name if self._limit == 1 else f"{self._name}-{len(self._threads)}"
-        thread = threading.Thread(target=self._loop, name=name, daemon=True)
+        # It waits for work and never for time, so it needs no clock but the machine's.
+        thread = Worker(name, lambda: self._step(thread), SystemClock(), workers=self._workers)
         self._threads.append(thread)
         thread.start()
 
-    def _loop(self) -> None:
-        while (work := self._queue.get()) is not None:
-            run_logged(work, self._name)
-            # Hold no reference while idle: a finished task may own a whole response.
-            del work
-            with self._lock:
-                self._unfinished -= 1
+    def _step(self, thread: Worker) -> float:
+        """Wait for a piece of work and run it."""
+        work = self._queue.get()
+        if work is None:
+            thread.request_stop()
+            return 0
+        run_logged(work, self._name)
+        # Hold no reference while idle: a finished task may own a whole response.
+        del work
+        with self._lock:
+            self._unfinished -= 1
+        return 0
 
 
 class InlineExecutor:

@@ -6,7 +6,6 @@ caller, otherwise two threads that complete each other's operations could dead-l
 """
 
 import itertools
-import logging
 import threading
 from _thread import RLock
 from collections.abc import Hashable, Sequence
@@ -14,8 +13,7 @@ from typing import Generic, TypeVar
 
 from timer.metrics import NULL_METRICS, Metrics
 from timer.timer import Timer, TimerTask
-
-logger = logging.getLogger(__name__)
+from timer.worker import Worker, Workers
 
 _SHARDS = 512
 # Guards the flags of all operations: it is held for a test and a store only, and an operation is smaller and cheaper
@@ -157,7 +155,8 @@ class _Shard(Generic[T]):
 class Purgatory(Generic[T]):
     """Operations that wait, by key, with a timeout.
 
-    `reaper_enabled` starts the thread that drives the timer and purges; without it the owner calls `step`. With
+    `reaper_enabled` starts the thread that drives the timer and purges, one of `workers`; without it the owner calls
+    `step`. With
     `timer_enabled=False` operations never expire. When more than `purge_interval` completed operations may still
     stand in watch lists, all lists are purged of them.
     """
@@ -172,6 +171,7 @@ class Purgatory(Generic[T]):
         reaper_enabled: bool = True,
         timer_enabled: bool = True,
         metrics: Metrics = NULL_METRICS,
+        workers: Workers | None = None,
     ) -> None:
         self.name = name
         self._timer = timer
@@ -184,13 +184,13 @@ class Purgatory(Generic[T]):
         self._watched_ever = itertools.count(1)
         self._gone = 0
         self._last_watched = 0
-        self._closed = False
         group, type_ = "kafka.server", "DelayedOperationPurgatory"
         metrics.gauge(group, type_, "PurgatorySize", lambda: self.watched, delayedOperation=name)
         metrics.gauge(group, type_, "NumDelayedOperations", lambda: self.num_delayed, delayedOperation=name)
-        self._reaper: threading.Thread | None = None
+        self._reaper: Worker | None = None
         if reaper_enabled:
-            self._reaper = threading.Thread(target=self._reap, name=f"ExpirationReaper-{broker_id}-{name}", daemon=True)
+            reaper = f"ExpirationReaper-{broker_id}-{name}"
+            self._reaper = Worker(reaper, self._reap, timer.clock, interrupt=timer.wakeup, workers=workers)
             self._reaper.start()
 
     def try_complete_else_watch(self, operation: T, keys: Sequence[Hashable]) -> bool:
@@ -313,10 +313,8 @@ class Purgatory(Generic[T]):
 
     def shutdown(self) -> None:
         """Stop the reaper and the timer. Operations that wait are not completed."""
-        self._closed = True
-        self._timer.wakeup()
         if self._reaper is not None:
-            self._reaper.join(5.0)
+            self._reaper.stop()
         self._timer.shutdown()
         for name in ("PurgatorySize", "NumDelayedOperations"):
             self._metrics.remove("kafka.server", "DelayedOperationPurgatory", name, delayedOperation=self.name)
@@ -330,9 +328,6 @@ class Purgatory(Generic[T]):
         number = self._last_watched = next(self._watched_ever)
         return number
 
-    def _reap(self) -> None:
-        while not self._closed:
-            try:
-                self.step(None)
-            except Exception:
-                logger.exception("the reaper of purgatory %s failed a round", self.name)
+    def _reap(self) -> float:
+        self.step(None)
+        return 0

@@ -11,6 +11,7 @@ from typing import Protocol
 from timer.clock import Clock, ManualClock
 from timer.executor import Executor, InlineExecutor, ThreadExecutor
 from timer.timer import SystemTimer, TimerTask
+from timer.worker import Worker, Workers
 
 logger = logging.getLogger(__name__)
 
@@ -134,31 +135,38 @@ class _WheelScheduler:
 
 
 class BackgroundScheduler(_WheelScheduler):
-    """Runs tasks on up to `threads` daemon threads; one more thread sleeps until the next is due."""
+    """Runs tasks on up to `threads` daemon threads; one more thread sleeps until the next is due. All are `workers`."""
 
-    def __init__(self, threads: int, clock: Clock, name: str = "kafka-scheduler") -> None:
-        super().__init__(name, clock, ThreadExecutor(name, threads))
+    def __init__(
+        self, threads: int, clock: Clock, name: str = "kafka-scheduler", workers: Workers | None = None
+    ) -> None:
+        super().__init__(name, clock, ThreadExecutor(name, threads, workers))
         self._threads = threads
-        self._driver: threading.Thread | None = None
+        self._workers = workers
+        self._driver: Worker | None = None
 
     def startup(self) -> None:
         super().startup()
         timer = self._timer
         assert timer is not None
-        self._driver = threading.Thread(target=self._drive, args=(timer,), name=f"{self._name}-timer", daemon=True)
+        self._driver = Worker(f"{self._name}-timer", lambda: _drive(timer), self.clock, workers=self._workers)
         self._driver.start()
 
     def shutdown(self) -> None:
-        super().shutdown()
         driver, self._driver = self._driver, None
         if driver is not None:
-            driver.join(5.0)
+            driver.request_stop()
+        super().shutdown()
+        if driver is not None:
+            driver.join()
             # A scheduler may be started again.
-            self._executor = ThreadExecutor(self._name, self._threads)
+            self._executor = ThreadExecutor(self._name, self._threads, self._workers)
 
-    def _drive(self, timer: SystemTimer) -> None:
-        while self._timer is timer:
-            timer.advance(None)
+
+def _drive(timer: SystemTimer) -> float:
+    """Wait for the next tasks and hand them over. A timer that is shut down waits no longer."""
+    timer.advance(None)
+    return 0
 
 
 class ManualScheduler(_WheelScheduler):

@@ -6,6 +6,7 @@ from typing import Protocol
 from timer.clock import Clock
 from timer.executor import Executor, ThreadExecutor
 from timer.timing_wheel import Bucket, Entry, TimingWheel
+from timer.worker import Workers
 
 _NEVER = 1 << 62
 _NOT_SLEEPING = -1
@@ -47,6 +48,11 @@ class TimerTask(Entry):
 class Timer(Protocol):
     """What purgatories and schedulers need of a timer."""
 
+    @property
+    def clock(self) -> Clock:
+        """Whose time it goes by."""
+        ...
+
     def add(self, task: TimerTask) -> None:
         """Run `task` once its delay has passed from now. A delay of 0 or less is due at once, on the executor."""
         ...
@@ -73,7 +79,8 @@ class Timer(Protocol):
 class SystemTimer:
     """The timer. Thread-safe; one thread at a time drives it by calling `advance` in a loop.
 
-    `name` names the executor's thread (`executor-<name>`). After `shutdown` tasks are ignored.
+    Without an `executor` tasks run on a thread of their own, `executor-<name>`, which is one of `workers`. After
+    `shutdown` tasks are ignored.
     """
 
     def __init__(
@@ -82,13 +89,14 @@ class SystemTimer:
         clock: Clock,
         executor: Executor | None = None,
         *,
+        workers: Workers | None = None,
         tick_ms: int = 1,
         wheel_size: int = 20,
     ) -> None:
         self.name = name
-        self._clock = clock
+        self.clock = clock
         self._monotonic_ms = clock.monotonic_ms
-        self._executor = executor if executor is not None else ThreadExecutor(f"executor-{name}")
+        self._executor = executor if executor is not None else ThreadExecutor(f"executor-{name}", 1, workers)
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._wheel = TimingWheel(tick_ms, wheel_size, clock.monotonic_ms())
@@ -165,7 +173,7 @@ class SystemTimer:
                     return False
                 self._sleeps_until = _NEVER if due is None else due
                 end = min(self._sleeps_until, deadline)
-                self._clock.wait(self._changed, None if end >= _NEVER else end - now)
+                self.clock.wait(self._changed, None if end >= _NEVER else end - now)
                 self._sleeps_until = _NOT_SLEEPING
                 now = self._monotonic_ms()
 

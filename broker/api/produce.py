@@ -112,7 +112,6 @@ def handle(call: Call[ProduceRequest]) -> None:
             transactional,
             partial(_append, call, respond),
             failed.update,
-            broker.action_queue.run,
         )
     else:
         _append(call, respond, entries)

@@ -73,14 +73,13 @@ class GroupCoordinator:
         scheduler: Scheduler,
         clock: Clock,
         metrics: Metrics,
-        run_deferred: Callable[[], None] = lambda: None,
         new_id: Callable[[], str] | None = None,
         topics: TopicsView = NoTopics,
         consumer_config: ConsumerGroupConfig | None = None,
     ) -> None:
         self.store = store
         self.config = config
-        self.rebalancer = Rebalancer(store, config, rebalances, heartbeats, run_deferred)
+        self.rebalancer = Rebalancer(store, config, rebalances, heartbeats)
         self._rebalances = rebalances
         self._heartbeats = heartbeats
         self._scheduler = scheduler
@@ -96,9 +95,7 @@ class GroupCoordinator:
         self.admin = GroupAdmin(self)
         consumer_config = consumer_config or ConsumerGroupConfig()
         migration = Migration(store, config, consumer_config, self.rebalancer, topics, clock)
-        self.consumer_groups = ConsumerGroups(
-            store, consumer_config, topics, heartbeats, clock, migration, run_deferred
-        )
+        self.consumer_groups = ConsumerGroups(store, consumer_config, topics, heartbeats, clock, migration)
         self._classic_members = ClassicMembers(self.consumer_groups, new_id or (lambda: str(uuid.uuid4())))
 
     # --- life ---

@@ -85,8 +85,6 @@ class ReplicatedOffsetsLog:
                 append(guards)
             else:
                 on_done(error, -1)
-            # No handler follows on this thread to run what the append has put off.
-            self._broker.action_queue.run()
 
         self._broker.transaction_verifier.verify(
             transactional_id, batch.producer_id, batch.producer_epoch, [tp], verified
@@ -110,8 +108,8 @@ def make_group_coordinator(broker: BrokerContext) -> GroupCoordinator:
     partitions = len(known.assignment) if known is not None else broker.config.get_int("offsets.topic.num.partitions")
 
     def purgatory(name: str) -> Purgatory[Any]:
-        timer = SystemTimer(name, broker.clock)
-        return Purgatory(name, timer, broker_id=broker.broker_id, metrics=broker.metrics)
+        timer = SystemTimer(name, broker.clock, workers=broker.workers)
+        return Purgatory(name, timer, broker_id=broker.broker_id, metrics=broker.metrics, workers=broker.workers)
 
     rebalances: Purgatory[DelayedOperation] = purgatory("Rebalance")
     heartbeats: Purgatory[DelayedHeartbeat] = purgatory("Heartbeat")
@@ -120,10 +118,9 @@ def make_group_coordinator(broker: BrokerContext) -> GroupCoordinator:
         config,
         rebalances,
         heartbeats,
-        BackgroundScheduler(1, broker.clock, "group-metadata-manager"),
+        BackgroundScheduler(1, broker.clock, "group-metadata-manager", broker.workers),
         broker.clock,
         broker.metrics,
-        run_deferred=broker.action_queue.run,
         topics=lambda: broker.metadata_cache.snapshot,
         consumer_config=ConsumerGroupConfig.from_kafka_config(broker.config),
     )

@@ -6,17 +6,25 @@ from log.topic_partition import TopicPartition
 from timer.metrics import Metrics
 from timer.purgatory import DelayedOperation, Purgatory
 from timer.timer import Timer
+from timer.worker import Workers
 
 
 class DelayedOperations:
     """Operations that wait for a partition. Keys are topic partitions."""
 
     def __init__(
-        self, timers: dict[str, Timer], purge_intervals: dict[str, int], metrics: Metrics, broker_id: int = 0
+        self,
+        timers: dict[str, Timer],
+        purge_intervals: dict[str, int],
+        metrics: Metrics,
+        broker_id: int = 0,
+        workers: Workers | None = None,
     ) -> None:
         def purgatory(name: str) -> Purgatory[DelayedOperation]:
             interval = purge_intervals.get(name, 1000)
-            return Purgatory(name, timers[name], broker_id=broker_id, purge_interval=interval, metrics=metrics)
+            return Purgatory(
+                name, timers[name], broker_id=broker_id, purge_interval=interval, metrics=metrics, workers=workers
+            )
 
         self.produce = purgatory("Produce")
         self.fetch = purgatory("Fetch")

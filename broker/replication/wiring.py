@@ -20,6 +20,7 @@ from timer.clock import Clock
 from timer.metrics import Metrics
 from timer.scheduler import Scheduler
 from timer.timer import SystemTimer
+from timer.worker import Workers
 
 if TYPE_CHECKING:
     from broker.controller_channel import ControllerChannel
@@ -38,10 +39,11 @@ def make_replica_manager(
     zk: ZkClient,
     channel: ControllerChannel,
     broker_epoch: Callable[[], int],
+    workers: Workers,
 ) -> ReplicaManager:
     names = ("Produce", "Fetch", "DeleteRecords", "ElectLeader")
     delayed = DelayedOperations(
-        {name: SystemTimer(name, clock) for name in names},
+        {name: SystemTimer(name, clock, workers=workers) for name in names},
         {
             "Produce": config.get_int("producer.purgatory.purge.interval.requests"),
             "Fetch": config.get_int("fetch.purgatory.purge.interval.requests"),
@@ -49,6 +51,7 @@ def make_replica_manager(
         },
         metrics,
         config.broker_id,
+        workers,
     )
     alter_partition: AlterPartitionSender
     if config.version.uses_alter_partition:

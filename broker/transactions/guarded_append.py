@@ -27,11 +27,8 @@ def verify_then_append(
     transactional: list[TopicPartition],
     append: Callable[[dict[TopicPartition, Any], Guards], None],
     refuse: Callable[[Results], None],
-    run_deferred: Callable[[], None],
 ) -> None:
     """Append what needs no verification or passes it, in one call of ``append``; ``refuse`` notes what does not.
-
-    ``run_deferred`` runs the checks that an append leaves behind, where the answer comes on a thread of its own.
 
     Raises ApiError(INVALID_PRODUCER_ID_MAPPING) when the batches have more than one producer id and epoch.
     """
@@ -64,6 +61,5 @@ def verify_then_append(
                 failed[tp] = PartitionAppendResult(shown, error_message=text)
         refuse(failed)
         append({tp: records for tp, records in entries.items() if tp not in failed}, guards)
-        run_deferred()
 
     verifier.verify(transactional_id, producer_id, producer_epoch, list(guards), verified)

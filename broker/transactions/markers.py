@@ -26,7 +26,9 @@ from network.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from timer.clock import Clock
 from timer.scheduler import ScheduledTask, Scheduler
+from timer.worker import Workers
 
 log = logging.getLogger(__name__)
 
@@ -98,12 +100,16 @@ class MarkerManager:
         scheduler: Scheduler,
         *,
         threaded: bool = True,
+        clock: Clock | None = None,
+        workers: Workers | None = None,
     ) -> None:
         self._store = store
         self._leaders = leaders
         self._transport = transport
         self._scheduler = scheduler
-        self._workers = BrokerWorkers("TxnMarkerSenderThread", self.step, threaded=threaded)
+        self._workers = BrokerWorkers(
+            "TxnMarkerSenderThread", self.step, threaded=threaded, clock=clock, workers=workers
+        )
         self._lock = threading.Lock()
         self._queues: dict[int, list[_Entry]] = {}
         self._regroup: list[_Entry] = []
@@ -192,6 +198,10 @@ class MarkerManager:
             with self._lock:
                 self._regroup.extend(entries)
             return
+        except Exception:
+            with self._lock:
+                self._regroup.extend(entries)
+            raise
         results: dict[int, dict[TopicPartition, ErrorCode]] = {}
         for marker in response.markers:
             errors = results.setdefault(marker.producer_id, {})

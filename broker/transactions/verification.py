@@ -22,6 +22,8 @@ from network.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
+from timer.clock import Clock
+from timer.worker import Workers
 
 log = logging.getLogger(__name__)
 
@@ -59,10 +61,20 @@ class _Question:
 class TransactionVerifier:
     """Asks coordinators; each question is answered once, on the thread of the coordinator's broker or the caller's."""
 
-    def __init__(self, coordinators: Coordinators, transport: VerificationTransport, *, threaded: bool = True) -> None:
+    def __init__(
+        self,
+        coordinators: Coordinators,
+        transport: VerificationTransport,
+        *,
+        threaded: bool = True,
+        clock: Clock | None = None,
+        workers: Workers | None = None,
+    ) -> None:
         self._coordinators = coordinators
         self._transport = transport
-        self._workers = BrokerWorkers("AddPartitionsToTxnSenderThread", self.step, threaded=threaded)
+        self._workers = BrokerWorkers(
+            "AddPartitionsToTxnSenderThread", self.step, threaded=threaded, clock=clock, workers=workers
+        )
         self._lock = threading.Lock()
         self._waiting: dict[int, dict[str, _Question]] = {}
 
@@ -124,6 +136,10 @@ class TransactionVerifier:
             for question in questions:
                 question.answer(ErrorCode.NETWORK_EXCEPTION)
             return
+        except Exception:
+            for question in questions:
+                question.answer(ErrorCode.NETWORK_EXCEPTION)
+            raise
         if response.error_code != ErrorCode.NONE:
             for question in questions:
                 question.answer(_shown(ErrorCode.of(response.error_code)))

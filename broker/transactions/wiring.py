@@ -54,8 +54,6 @@ class ReplicatedStateLog:
             lambda results: on_done(results[tp].error),
             internal_topics_allowed=True,
         )
-        # Most appends come from threads that no dispatcher cleans up behind.
-        self._broker.action_queue.run()
 
     def read_all(self, partition: int) -> Iterator[Record]:
         log = self._broker.replica_manager.get_log(TopicPartition(STATE_TOPIC, partition))
@@ -153,7 +151,9 @@ class Transactions:
             ReplicatedStateLog(broker), self._partitions, broker.clock, config.get_int("request.timeout.ms")
         )
         self._leaders = MetadataLeaders(broker)
-        markers = MarkerManager(store, self._leaders, self._send_markers, scheduler)
+        markers = MarkerManager(
+            store, self._leaders, self._send_markers, scheduler, clock=broker.clock, workers=broker.workers
+        )
         self.coordinator = TransactionCoordinator(
             store,
             markers,
@@ -169,7 +169,7 @@ class Transactions:
                 remove_expired_interval_ms=config.get_int("transaction.remove.expired.transaction.cleanup.interval.ms"),
             ),
         )
-        self.verifier = TransactionVerifier(self._coordinator_of, self._ask)
+        self.verifier = TransactionVerifier(self._coordinator_of, self._ask, clock=broker.clock, workers=broker.workers)
 
         broker.txn_coordinator = self.coordinator
         broker.transaction_verifier = self.verifier

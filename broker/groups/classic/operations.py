@@ -43,10 +43,6 @@ class DelayedJoin(DelayedOperation):
     def on_complete(self) -> None:
         self._rebalancer.complete_join(self._group)
 
-    def on_expiration(self) -> None:
-        # Ending the join phase may have appended, and no handler is about to run what that put off.
-        self._rebalancer.run_deferred()
-
 
 class InitialDelayedJoin(DelayedOperation):
     """The join phase of a group that was empty: a fixed wait, repeated while new members come (KIP-134)."""
@@ -70,9 +66,6 @@ class InitialDelayedJoin(DelayedOperation):
             else:
                 self._rebalancer.complete_join(self._group)
 
-    def on_expiration(self) -> None:
-        self._rebalancer.run_deferred()
-
 
 class DelayedSync(DelayedOperation):
     """The members' SyncGroups of one generation."""
@@ -93,7 +86,6 @@ class DelayedSync(DelayedOperation):
 
     def on_expiration(self) -> None:
         self._rebalancer.expire_sync(self._group, self._generation_id)
-        self._rebalancer.run_deferred()
 
 
 class DelayedHeartbeat(DelayedOperation):
@@ -118,4 +110,3 @@ class DelayedHeartbeat(DelayedOperation):
 
     def on_expiration(self) -> None:
         self._rebalancer.expire_session(self._group, self)
-        self._rebalancer.run_deferred()

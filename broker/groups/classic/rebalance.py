@@ -1,12 +1,11 @@
 """The phases of a rebalance and the sessions of the members.
 
-All methods but `run_deferred` are called under the group's lock, or take it.
+All methods are called under the group's lock, or take it.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
 from broker.groups.classic.group import Group
 from broker.groups.classic.member import JoinResult, Member, SyncResult
@@ -28,10 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 class Rebalancer:
-    """Takes groups from one generation to the next, and watches over sessions.
-
-    `run_deferred` runs checks that an append has put off; timer threads call it because no handler will.
-    """
+    """Takes groups from one generation to the next, and watches over sessions."""
 
     def __init__(
         self,
@@ -39,13 +35,11 @@ class Rebalancer:
         config: GroupConfig,
         rebalances: Purgatory[DelayedOperation],
         heartbeats: Purgatory[DelayedHeartbeat],
-        run_deferred: Callable[[], None],
     ) -> None:
         self._store = store
         self._config = config
         self._rebalances = rebalances
         self._heartbeats = heartbeats
-        self.run_deferred = run_deferred
 
     # --- the join phase ---
 

@@ -52,14 +52,13 @@ class ConsumerGroups:
         purgatory: Purgatory[Any],
         clock: Clock,
         migration: Migration,
-        run_deferred: Callable[[], None] = lambda: None,
         new_id: Callable[[], str] = lambda: to_text(new_uuid()),
     ) -> None:
         self._store = store
         self.config = config
         self.overrides = GroupOverrides(config)
         self.topics = topics
-        self.timers = MemberTimers(purgatory, run_deferred)
+        self.timers = MemberTimers(purgatory)
         self._clock = clock
         self._migration = migration
         self._new_id = new_id

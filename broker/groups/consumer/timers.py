@@ -18,7 +18,7 @@ Expired = Callable[[ConsumerGroup, str], None]
 class MemberTimer(DelayedOperation):
     """Runs `expired` with group and member unless it is cancelled before."""
 
-    __slots__ = ("_expired", "_group", "_run_deferred", "_timers", "member_id")
+    __slots__ = ("_expired", "_group", "_timers", "member_id")
 
     def __init__(
         self,
@@ -27,13 +27,11 @@ class MemberTimer(DelayedOperation):
         timers: dict[str, MemberTimer],
         timeout_ms: int,
         expired: Expired,
-        run_deferred: Callable[[], None],
     ) -> None:
         super().__init__(timeout_ms, group.lock)
         self._group = group
         self._timers = timers
         self._expired = expired
-        self._run_deferred = run_deferred
         self.member_id = member_id
 
     @property
@@ -51,16 +49,13 @@ class MemberTimer(DelayedOperation):
             if self.is_current and not self._group.is_dead:
                 del self._timers[self.member_id]
                 self._expired(self._group, self.member_id)
-        # What that appended has put checks off, and no handler is about to run them.
-        self._run_deferred()
 
 
 class MemberTimers:
     """Starts and cancels timers; all methods are called under the group's lock."""
 
-    def __init__(self, purgatory: Purgatory[Any], run_deferred: Callable[[], None]) -> None:
+    def __init__(self, purgatory: Purgatory[Any]) -> None:
         self._purgatory = purgatory
-        self._run_deferred = run_deferred
 
     def start_session(self, group: ConsumerGroup, member_id: str, timeout_ms: int, expired: Expired) -> None:
         """The member is alive now: (re)start its session."""
@@ -85,7 +80,7 @@ class MemberTimers:
         running = timers.get(member_id)
         if running is not None and self._purgatory.restart(running, timeout_ms):
             return
-        timer = timers[member_id] = MemberTimer(group, member_id, timers, timeout_ms, expired, self._run_deferred)
+        timer = timers[member_id] = MemberTimer(group, member_id, timers, timeout_ms, expired)
         self._purgatory.try_complete_else_watch(timer, (_key(group, member_id, timers),))
 
     def _end(self, group: ConsumerGroup, member_id: str, timers: dict[str, MemberTimer]) -> None:
