@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn (key 25, versions 0 to 4): a consumer group's offsets become part of the transaction.
+"""AddOffsetsToTxn (key 25, versions 0-4): a consumer group's offsets become part of the transaction.
 
 The partition of `__consumer_offsets` that holds the group is added; TxnOffsetCommit then writes to it.
 """

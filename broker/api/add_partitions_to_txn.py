@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn (key 24, versions 0 to 5).
+"""AddPartitionsToTxn (key 24, versions 0-5).
 
 Versions 0 to 3 come from producers and add partitions to their transaction before the first record goes there.
 Versions 4 and 5 come from brokers, for many transactions at once, mostly to verify only (KIP-890); they need

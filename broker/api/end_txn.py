@@ -1,4 +1,4 @@
-"""EndTxn (key 26, versions 0 to 4): commit or abort the producer's transaction.
+"""EndTxn (key 26, versions 0-4): commit or abort the producer's transaction.
 
 Answered once the decision is replicated; the markers follow, and until they are written the id's next transaction
 sees CONCURRENT_TRANSACTIONS. Version 2 names PRODUCER_FENCED.

@@ -1,4 +1,4 @@
-"""ListTransactions (key 66, versions 0 and 1): the ids that this broker coordinates; version 1 filters by duration."""
+"""ListTransactions (key 66, versions 0-1): the ids that this broker coordinates; version 1 filters by duration."""
 
 from __future__ import annotations
 

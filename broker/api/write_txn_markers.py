@@ -1,4 +1,4 @@
-"""WriteTxnMarkers (key 27, versions 0 and 1): a transaction coordinator ends transactions on partitions led here.
+"""WriteTxnMarkers (key 27, versions 0-1): a transaction coordinator ends transactions on partitions led here.
 
 Every marker becomes one control batch a partition, appended with acks=all. Markers in `__consumer_offsets` also decide
 the offsets that were committed in the transaction. Needs ALTER or CLUSTER_ACTION on the cluster: an operator ends a

@@ -1,0 +1,297 @@
+"""The rules of docs/architecture.md, read off the source.
+
+Where the code does not keep a rule yet, the place stands in a list here. The lists only shrink: a place that is not in
+its list fails, and so does an entry that is no longer true.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+
+import pytest
+
+from broker.api.registry import HANDLERS
+from broker.handlers import import_handlers
+from network.protocol.api import API
+from tests.support.house import Module, calls, circles, long_functions, parse, private_uses, product
+
+BELOW: dict[str, tuple[str, ...]] = {
+    "timer": (),
+    "network": ("timer",),
+    "log": ("timer",),
+    "controller": ("timer", "network", "log.topic_partition"),
+    "broker": ("timer", "network", "log", "controller"),
+    "spark_jobs": ("timer", "network", "log"),
+    "odradek": ("timer", "network", "log", "controller", "broker", "spark_jobs"),
+}
+"""What each package may import besides itself."""
+
+SIDEWAYS = {
+    ("broker.cli.spark", "spark_jobs.jobs"),
+    ("broker.cli.spark", "spark_jobs.package"),
+}
+"""The command line starts the jobs, which run without a broker's code."""
+
+CIRCLES: list[set[str]] = [
+    {
+        "broker.api.registry",
+        "broker.auto_topic_creation",
+        "broker.context",
+        "broker.dispatcher",
+        "broker.replication.delayed_delete_records",
+        "broker.replication.delayed_fetch",
+        "broker.replication.delayed_produce",
+        "broker.replication.fetcher",
+        "broker.replication.fetcher_manager",
+        "broker.replication.log_dir_moves",
+        "broker.replication.replica_manager",
+        "broker.replication.replica_selector",
+        "broker.replication.role_changes",
+        "broker.topic_admin",
+    },
+    {
+        "broker.groups.classic.group",
+        "broker.groups.classic.member",
+        "broker.groups.classic.operations",
+        "broker.groups.classic.rebalance",
+        "broker.groups.consumer.changes",
+        "broker.groups.consumer.group",
+        "broker.groups.consumer.timers",
+        "broker.groups.consumer.update",
+        "broker.groups.offsets.expiry",
+        "broker.groups.records.loader",
+        "broker.groups.records.values",
+        "broker.groups.store",
+    },
+    {
+        "network.authenticator",
+        "network.connection_table",
+        "network.request",
+        "network.request_channel",
+        "network.request_metrics",
+        "network.response_writer",
+        "network.server_connection",
+    },
+    {
+        "network.protocol.codegen",
+        "network.protocol.decoding",
+        "network.protocol.diagnosis",
+        "network.protocol.encoding",
+        "network.protocol.fields",
+        "network.protocol.message",
+        "network.protocol.primitives",
+    },
+    {
+        "log.appends",
+        "log.offset_lookup",
+        "log.partition_log",
+        "log.retention",
+        "log.truncation",
+    },
+    {
+        "broker.groups.admin",
+        "broker.groups.coordinator",
+        "broker.groups.offsets.service",
+    },
+    {
+        "spark_jobs.segments",
+        "spark_jobs.source",
+        "spark_jobs.stream",
+    },
+    {
+        "broker.reconfiguration",
+        "broker.server",
+    },
+    {
+        "broker.replication.partition",
+        "broker.replication.partition_environment",
+    },
+    {
+        "spark_jobs.cluster",
+        "spark_jobs.fetcher",
+    },
+]
+"""Files that reach each other. To be undone one by one."""
+
+PRIVATE = {
+    "network/protocol/errors.py: member._value_",  # how `enum` wants a member with attributes to be made
+    "broker/server.py: os._exit",
+    "spark_jobs/jobs/session.py: spark._jsc",  # pyspark has no other way to the JVM's application id
+    "controller/zk/kazoo_handle.py: client._call",  # kazoo has no public call for a request of one's own
+    "network/request_channel.py: request._writer",
+    "network/response_writer.py: request._link",
+}
+
+THREADS = {
+    # Where threads live: every loop of the house, the loops of the network, and pools.
+    "timer/worker.py": 1,
+    "network/acceptor.py": 1,
+    "network/handler_pool.py": 1,
+    "network/processor.py": 1,
+    "network/server.py": 1,
+    "log/log_dir_loading.py": 2,
+    # Loops that are to become workers.
+    "log/cleaner/log_cleaner.py": 1,
+    "controller/channel_manager.py": 1,
+    "controller/event_manager.py": 1,
+    "controller/zk/kazoo_session.py": 1,
+    "controller/zk/reruns.py": 1,
+    "broker/controller_channel.py": 1,
+    "broker/log_dir_failures.py": 1,
+    "broker/replication/fetcher.py": 1,
+    "broker/replication/log_dir_moves.py": 1,
+}
+
+CHANCE = {
+    # Made here once and handed on, or of no consequence to what the broker does.
+    "network/protocol/uuids.py": 1,
+    "broker/metrics.py": 1,
+    "broker/dev/processes.py": 2,
+    "spark_jobs/sink.py": 1,
+    # To be handed in, as the clock is.
+    "log/local_log.py": 1,
+    "log/names.py": 1,
+    "controller/zk/brokers.py": 1,
+    "controller/zk/placement.py": 1,
+    "broker/groups/coordinator.py": 1,
+    "broker/groups/classic/joining.py": 1,
+    "broker/replication/fetch_session.py": 1,
+}
+
+CLOCK = {"timer/clock.py": 3}
+
+USES = {"clock": CLOCK, "thread": THREADS, "chance": CHANCE}
+
+LINES = 70
+LONG = {
+    "log.record_walk._walk": "the fields of a record unrolled: a call for each would double the time of a record",
+    "spark_jobs.decode.walk.walk_records": "the same loop for numba, which compiles it whole",
+}
+
+
+def outside_floors(modules: dict[str, Module]) -> set[tuple[str, str]]:
+    """(importer, imported) of every import that leaves its package for another than those below."""
+    return {
+        (module.name, target)
+        for module in modules.values()
+        for target in module.imports
+        if target.split(".")[0] != module.package
+        and not any(target == allowed or target.startswith(f"{allowed}.") for allowed in BELOW[module.package])
+    }
+
+
+def used(modules: dict[str, Module], kind: str) -> Counter[str]:
+    return Counter(module.path for module in modules.values() for found, _ in calls(module) if found == kind)
+
+
+class TestProduct:
+    def test_no_import_leaves_its_floor_but_downwards(self) -> None:
+        assert outside_floors(product()) == SIDEWAYS
+
+    def test_circles_of_files_are_those_that_are_known(self) -> None:
+        found = {" ".join(sorted(circle)) for circle in circles(product())}
+        known = {" ".join(sorted(circle)) for circle in CIRCLES}
+        assert not found - known, "a new circle, or one that has other files than the list says"
+        assert not known - found, "a circle that is gone has to leave the list"
+
+    def test_nobody_uses_a_private_name_of_another_module(self) -> None:
+        assert set().union(*map(private_uses, product().values())) == PRIVATE
+
+    @pytest.mark.parametrize("kind", USES)
+    def test_clock_threads_and_chance_live_where_they_are_listed(self, kind: str) -> None:
+        assert dict(used(product(), kind)) == USES[kind]
+
+    def test_no_function_is_too_long_without_a_reason(self) -> None:
+        found: dict[str, int] = {}
+        for module in product().values():
+            found |= long_functions(module, LINES)
+        assert set(found) == set(LONG), found
+
+
+class TestHandlers:
+    """`broker/api` against the table of the wire."""
+
+    import_handlers()
+
+    @pytest.mark.parametrize("key", sorted(HANDLERS), ids=lambda key: API[key].name)
+    def test_serves_every_version_of_the_wire_table_and_its_first_line_says_so(self, key: int) -> None:
+        handler, spec = HANDLERS[key], API[key]
+        low, high = handler.min_version, handler.max_version
+        assert (low, high) == (spec.min_version, spec.max_version)
+        versions = f"versions {low}-{high}" if low != high else f"version {low}"
+        text = sys.modules[handler.handle.__module__].__doc__
+        assert text is not None
+        assert text.startswith((f"{spec.name} (key {key}, {versions}):", f"{spec.name} (key {key}, {versions})."))
+
+
+class TestRules:
+    """Each rule finds a fault that is planted for it."""
+
+    def test_an_import_upwards_is_found_wherever_it_stands(self) -> None:
+        modules = parse(
+            [
+                ("broker/a.py", ""),
+                ("timer/at_head.py", "import broker.a"),
+                ("log/in_function.py", "def f():\n    from broker import a"),
+                ("network/in_annotation.py", "if TYPE_CHECKING:\n    from broker.a import X"),
+                ("controller/b.py", "from log.segment import Segment\nfrom log.topic_partition import TopicPartition"),
+                ("log/segment.py", ""),
+                ("log/topic_partition.py", "import timer.at_head"),
+            ]
+        )
+        assert outside_floors(modules) == {
+            ("timer.at_head", "broker.a"),
+            ("log.in_function", "broker.a"),
+            ("network.in_annotation", "broker.a"),
+            ("controller.b", "log.segment"),
+        }
+
+    def test_circles_are_found_whole_and_apart(self) -> None:
+        modules = parse(
+            [
+                ("log/a.py", "from log.b import B"),
+                ("log/b.py", "def f():\n    import log.c"),
+                ("log/c.py", "if TYPE_CHECKING:\n    from log.a import A\nfrom log.d import D"),
+                ("log/d.py", "from log import e"),
+                ("log/e.py", "from log.d import D\nimport log.f"),
+                ("log/f.py", ""),
+            ]
+        )
+        assert circles(modules) == {frozenset({"log.a", "log.b", "log.c"}), frozenset({"log.d", "log.e"})}
+
+    def test_private_names_of_others_are_found(self) -> None:
+        source = (
+            "from log.b import _hidden\n"
+            "class A:\n"
+            "    def __init__(self, b): self._b = b\n"
+            "    def __eq__(self, other): return other._b == self._b\n"
+            "    def f(self, row): return self._b._lock, row._replace(x=1), self._b.__class__\n"
+        )
+        [module] = parse([("log/a.py", source)]).values()
+        assert private_uses(module) == {"log/a.py: log.b._hidden", "log/a.py: self._b._lock"}
+
+    def test_clock_threads_and_chance_are_found_by_any_name(self) -> None:
+        source = (
+            "import time, random, threading as t, datetime\n"
+            "from time import monotonic as now\n"
+            "from uuid import uuid4\n"
+            "def f(rng: random.Random) -> threading.Thread: return now() + time.sleep(1)\n"
+            "def g(new_id=uuid4): return t.Thread(target=f), random.Random(0), random.choice, datetime.datetime.now()\n"
+        )
+        [module] = parse([("log/a.py", source)]).values()
+        assert sorted(calls(module)) == [
+            ("chance", "random.Random"),
+            ("chance", "random.choice"),
+            ("chance", "uuid.uuid4"),
+            ("clock", "datetime.datetime.now"),
+            ("clock", "time.monotonic"),
+            ("clock", "time.sleep"),
+            ("thread", "threading.Thread"),
+        ]
+
+    def test_a_long_function_is_found_and_its_docstring_is_free(self) -> None:
+        doc = '    """' + "text\n" * 20 + '    """\n'
+        source = f"def short():\n{doc}" + "    x = 1\n" * 9 + "def long():\n" + "    x = 1\n" * 10
+        [module] = parse([("log/a.py", source)]).values()
+        assert long_functions(module, 10) == {"log.a.long": 11}
