@@ -11,9 +11,10 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from broker.api.registry import ApiHandler, Call
+from broker.api.registry import ApiHandler, Call, RefusedError
 from broker.context import BrokerContext
 from network.protocol.errors import ApiError, ErrorCode, ProtocolError
+from network.refusal import refusal
 from network.request import Request
 
 logger = logging.getLogger(__name__)
@@ -55,6 +56,8 @@ class Dispatcher:
             response = handler.handle(call)
             if response is not None:
                 call.respond(response)
+        except RefusedError as error:
+            self._refuse(call.raw, str(error))
         except Exception as error:
             self._answer_error(call, handler, error)
         if self._actions:
@@ -81,14 +84,7 @@ class Dispatcher:
             call.respond(response)
 
     def _refuse(self, request: Request, reason: str) -> None:
-        header = request.header
-        logger.warning(
-            "closing %s: request key %d version %d %s",
-            request.connection.id,
-            header.api_key,
-            header.api_version,
-            reason,
-        )
+        logger.warning("connection %s: %s", request.connection.id, refusal(request.header, reason))
         request.channel.close_connection(request)
 
 

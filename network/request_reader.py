@@ -16,6 +16,7 @@ from network.mute import NOT_MUTED, TRANSITIONS
 from network.protocol.api import API, ApiKey
 from network.protocol.errors import ProtocolError
 from network.protocol.header import decode_request_header
+from network.refusal import refusal
 from network.request import Request
 from network.request_channel import RequestChannel
 from network.server_connection import HOLD_CLOSING, HOLD_MEMORY, HOLD_OUTPUT, ServerConnection
@@ -276,7 +277,7 @@ class RequestReader:
         if spec is None or not (
             spec.min_version <= header.api_version <= spec.max_version or header.api_key == _API_VERSIONS
         ):
-            self._refuse(connection, pooled, f"asked for API key {header.api_key} version {header.api_version}")
+            self._refuse(connection, pooled, refusal(header, "is not served"))
             return
         if authenticator is not None and not self._admit(connection, header, frame, pooled, now):
             return

@@ -5,7 +5,8 @@ it. ApiVersions advertises exactly the rows of this table, so an API that nobody
 
 A handler either returns its response, or returns `None`, keeps the `Call` and answers later, from any thread, with
 exactly one of `call.respond(...)`, `call.close_connection()`. Errors are raised: `ApiError`, or a log error that
-names a Kafka error code. The dispatcher turns them into the API's own error form (`error_form`).
+names a Kafka error code. The dispatcher turns them into the API's own error form (`error_form`). For the few requests
+that Kafka closes the connection on instead, a handler raises `RefusedError`.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ Handler = Callable[["Call[Any]"], Any]
 ErrorForm = Callable[["Call[Any]", ErrorCode, "str | None"], Any]
 VersionLimit = Callable[["KafkaConfig"], int]
 """The highest version that a broker with these settings serves."""
+
+
+class RefusedError(Exception):
+    """The request gets no answer: the connection is closed, and the log says why in these words."""
 
 
 class Call(Generic[RequestT]):

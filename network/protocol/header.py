@@ -25,6 +25,8 @@ _CORRELATION: Final = struct.Struct(">i").unpack_from
 _FRAME_0: Final = struct.Struct(">ii").pack  # size, correlation id
 _FRAME_1: Final = struct.Struct(">iix").pack  # and an empty tagged-field section
 
+_SHOWN_CLIENT_ID: Final = 255
+
 _CONTROLLED_SHUTDOWN: Final = int(ApiKey.CONTROLLED_SHUTDOWN)
 _VERSIONS: Final = {int(spec.key): (spec.min_version, spec.max_version, spec.flexible_version) for spec in API.values()}
 _HEADER_1_FROM: Final = {int(spec.key): spec.flexible_version for spec in API.values()} | {ApiKey.API_VERSIONS: NEVER}
@@ -67,8 +69,9 @@ class RequestHeader:
 def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
     """Header and where the body starts.
 
-    For a key without an API, and for a version that the API lacks, the layout is not known: only key, version and
-    correlation id are filled in, and the body is said to start at the end. Raises ProtocolError for a malformed one.
+    For a key without an API, and for a version that the API lacks, the layout is not known: key, version and
+    correlation id are filled in, the client id if there is text where all known layouts have it, and the body is said
+    to start at the end. Raises ProtocolError for a malformed one.
     """
     size = len(frame)
     if size < 10:
@@ -76,7 +79,7 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
     key, version, correlation_id, length = _START(frame)
     versions = _VERSIONS.get(key)
     if versions is None or not versions[0] <= version <= versions[1]:
-        return RequestHeader(key, version, correlation_id), size
+        return RequestHeader(key, version, correlation_id, _client_id_of_unknown(frame, length)), size
     position = 10
     client_id = ""
     if key == _CONTROLLED_SHUTDOWN and version == 0:
@@ -99,6 +102,14 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
     except IndexError:
         raise ProtocolError("the request header ends too early") from None
     return RequestHeader(key, version, correlation_id, client_id, tags), position
+
+
+def _client_id_of_unknown(frame: Buffer, length: int) -> str:
+    """For the log only: the client id of a header whose layout is not known, or nothing."""
+    if not 0 < length <= min(len(frame) - 10, _SHOWN_CLIENT_ID):
+        return ""
+    text = str(frame[10 : 10 + length], "utf-8", "replace")
+    return text if text.isprintable() else ""
 
 
 def _decode_short_header(frame: Buffer) -> tuple[RequestHeader, int]:

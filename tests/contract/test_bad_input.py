@@ -83,6 +83,30 @@ def test_the_connection_is_closed_and_logged(broker: Broker, raw: RawClient, wha
         assert broker.log_file.stat().st_size > before, f"{what}: nothing in the log"
 
 
+@pytest.mark.parametrize(
+    ("key", "version", "client_id", "said"),
+    [
+        (999, 4, b"old-tool", "API key 999 version 4 of client 'old-tool' is not served"),
+        (52, 0, b"old-tool", "API key 52 version 0 of client 'old-tool' is not served"),
+        (METADATA, 99, b"old-tool", "Metadata (API key 3) version 99 of client 'old-tool' is not served"),
+        (999, 0, b"\x00\xff", "API key 999 version 0 of a client without a readable id is not served"),
+    ],
+)
+def test_one_line_says_what_was_not_served(
+    broker: Broker, raw: RawClient, key: int, version: int, client_id: bytes, said: str
+) -> None:
+    before = broker.log_file.stat().st_size
+    raw.send(frame(header(key, version, client_id=client_id) + bytes(8)))
+    assert raw.is_closed()
+    if broker.kind == "odradek":
+        added = broker.log_file.read_bytes()[before:].decode().splitlines()
+        (line,) = [each for each in added if "is not served" in each]
+        assert said in line
+        assert " WARNING " in line
+        address, port = raw.socket.getsockname()
+        assert f"{address}:{port}" in line
+
+
 def test_a_request_before_the_bad_one_is_still_answered(broker: Broker, raw: RawClient) -> None:
     raw.send(api_versions_frame(1), frame(header(999, 0)))
     assert raw.correlation_id() == 1

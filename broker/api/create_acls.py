@@ -1,0 +1,35 @@
+"""CreateAcls (key 30, versions 0-3): add ACLs, each with an answer of its own.
+
+Without an authorizer each is SECURITY_DISABLED. 1 pattern types; 3 resources of type USER.
+"""
+
+from __future__ import annotations
+
+from broker.api.acl_codes import LITERAL, check_codes
+from broker.api.authorization import Operation
+from broker.api.cluster_action import require_cluster
+from broker.api.registry import Call, api
+from network.protocol.api import ApiKey
+from network.protocol.errors import ApiError, ErrorCode
+from network.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
+
+
+def _error_form(call: Call[CreateAclsRequest], code: ErrorCode, message: str | None) -> CreateAclsResponse:
+    return CreateAclsResponse(
+        results=[AclCreationResult(error_code=code, error_message=message) for _ in call.request.creations]
+    )
+
+
+@api(ApiKey.CREATE_ACLS, versions=(0, 3), error_form=_error_form)
+def handle(call: Call[CreateAclsRequest]) -> CreateAclsResponse:
+    for wanted in call.request.creations:
+        check_codes(
+            call.version,
+            wanted.resource_type,
+            wanted.resource_pattern_type,
+            wanted.operation,
+            wanted.permission_type,
+            version_0_patterns=(LITERAL,),
+        )
+    require_cluster(call, Operation.ALTER)
+    raise ApiError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")

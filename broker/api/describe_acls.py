@@ -1,0 +1,30 @@
+"""DescribeAcls (key 29, versions 0-3): the ACLs that match a filter.
+
+Without an authorizer there are none to describe: SECURITY_DISABLED, which clients such as MirrorMaker know to ignore.
+1 pattern types; 3 resources of type USER.
+"""
+
+from __future__ import annotations
+
+from broker.api.acl_codes import ANY_PATTERN, LITERAL, check_codes
+from broker.api.authorization import Operation
+from broker.api.cluster_action import require_cluster
+from broker.api.registry import Call, api
+from network.protocol.api import ApiKey
+from network.protocol.errors import ApiError, ErrorCode
+from network.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+
+
+@api(ApiKey.DESCRIBE_ACLS, versions=(0, 3))
+def handle(call: Call[DescribeAclsRequest]) -> DescribeAclsResponse:
+    request = call.request
+    check_codes(
+        call.version,
+        request.resource_type_filter,
+        request.pattern_type_filter,
+        request.operation,
+        request.permission_type,
+        version_0_patterns=(LITERAL, ANY_PATTERN),
+    )
+    require_cluster(call, Operation.DESCRIBE)
+    raise ApiError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")

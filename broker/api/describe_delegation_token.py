@@ -1,0 +1,19 @@
+"""DescribeDelegationToken (key 41, versions 0-3): the tokens that the caller may see.
+
+Refused as long as the broker keeps no tokens. 3 who asked for each.
+"""
+
+from __future__ import annotations
+
+from broker.api.delegation_tokens import refusal
+from broker.api.registry import Call, api
+from network.protocol.api import ApiKey
+from network.protocol.messages.describe_delegation_token import (
+    DescribeDelegationTokenRequest,
+    DescribeDelegationTokenResponse,
+)
+
+
+@api(ApiKey.DESCRIBE_DELEGATION_TOKEN, versions=(0, 3))
+def handle(call: Call[DescribeDelegationTokenRequest]) -> DescribeDelegationTokenResponse:
+    return DescribeDelegationTokenResponse(error_code=refusal(call))

@@ -1,0 +1,59 @@
+"""DescribeUserScramCredentials (key 50, version 0): which SCRAM credentials users have, never the secrets themselves.
+
+Read from ZooKeeper. A null or empty list means every user that has any.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from broker.api.authorization import Operation
+from broker.api.cluster_action import require_cluster
+from broker.api.registry import Call, api
+from broker.scram_credentials import read_credentials, users_with_credentials
+from network.protocol.api import ApiKey
+from network.protocol.errors import ErrorCode
+from network.protocol.messages.describe_user_scram_credentials import (
+    CredentialInfo,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
+
+
+@api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, versions=(0, 0))
+def handle(call: Call[DescribeUserScramCredentialsRequest]) -> DescribeUserScramCredentialsResponse:
+    require_cluster(call, Operation.DESCRIBE)
+    asked = Counter(user.name for user in call.request.users or ())
+    if asked:
+        results = [_describe(call, user, twice=count > 1) for user, count in asked.items()]
+    else:
+        results = [_found(user, infos) for user, infos in users_with_credentials(call.broker.zk).items()]
+    return DescribeUserScramCredentialsResponse(error_message="", results=results)
+
+
+def _describe(
+    call: Call[DescribeUserScramCredentialsRequest], user: str, *, twice: bool
+) -> DescribeUserScramCredentialsResult:
+    if user == "":
+        return _failed(user, ErrorCode.RESOURCE_NOT_FOUND, "Username must not be empty")
+    if twice:
+        text = f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
+        return _failed(user, ErrorCode.DUPLICATE_RESOURCE, text)
+    infos = read_credentials(call.broker.zk, user)
+    if not infos:
+        text = f"Attempt to describe a user credential that does not exist: {user}"
+        return _failed(user, ErrorCode.RESOURCE_NOT_FOUND, text)
+    return _found(user, infos)
+
+
+def _found(user: str, iterations: dict[int, int]) -> DescribeUserScramCredentialsResult:
+    return DescribeUserScramCredentialsResult(
+        user=user,
+        error_message="",
+        credential_infos=[CredentialInfo(mechanism=code, iterations=count) for code, count in iterations.items()],
+    )
+
+
+def _failed(user: str, code: ErrorCode, message: str) -> DescribeUserScramCredentialsResult:
+    return DescribeUserScramCredentialsResult(user=user, error_code=code, error_message=message)

@@ -1,0 +1,26 @@
+"""ExpireDelegationToken (key 40, versions 0-2): end a token now or later.
+
+Refused as long as the broker keeps no tokens.
+"""
+
+from __future__ import annotations
+
+from broker.api.delegation_tokens import refusal
+from broker.api.registry import Call, api
+from network.protocol.api import ApiKey
+from network.protocol.errors import ErrorCode
+from network.protocol.messages.expire_delegation_token import (
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+)
+
+
+def _error_form(
+    call: Call[ExpireDelegationTokenRequest], code: ErrorCode, message: str | None
+) -> ExpireDelegationTokenResponse:
+    return ExpireDelegationTokenResponse(error_code=code, expiry_timestamp_ms=-1)
+
+
+@api(ApiKey.EXPIRE_DELEGATION_TOKEN, versions=(0, 2), error_form=_error_form)
+def handle(call: Call[ExpireDelegationTokenRequest]) -> ExpireDelegationTokenResponse:
+    return _error_form(call, refusal(call), None)
