@@ -11,15 +11,13 @@ import threading
 from collections.abc import Iterable
 
 from broker.config.kafka_config import KafkaConfig
+from broker.coordinator.topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from broker.dispatcher import error_of
 from broker.topic_admin import TopicAdmin
 from broker.topic_names import is_valid_topic_name
 from network.protocol.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
-
-OFFSETS_TOPIC = "__consumer_offsets"
-TRANSACTION_TOPIC = "__transaction_state"
 
 
 class AutoTopicCreation:

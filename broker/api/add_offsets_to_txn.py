@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from broker.api.authorization import Operation, ResourceType
 from broker.api.registry import Call, api
+from broker.coordinator.topics import OFFSETS_TOPIC
 from broker.transactions.coordinator import ExpectedProducer
 from log.topic_partition import TopicPartition
 from network.protocol.api import ApiKey
@@ -23,7 +24,7 @@ def handle(call: Call[AddOffsetsToTxnRequest]) -> AddOffsetsToTxnResponse | None
         raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not allowed(call.connection, Operation.READ, ResourceType.GROUP, request.group_id):
         raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    partition = TopicPartition("__consumer_offsets", broker.group_coordinator.partition_for(request.group_id))
+    partition = TopicPartition(OFFSETS_TOPIC, broker.group_coordinator.partition_for(request.group_id))
 
     def respond(error: ErrorCode) -> None:
         if call.version < 2 and error is ErrorCode.PRODUCER_FENCED:

@@ -13,6 +13,7 @@ from functools import partial
 
 from broker.api.authorization import CLUSTER_NAME, Operation, ResourceType
 from broker.api.registry import Call, api
+from broker.coordinator.topics import INTERNAL_TOPICS
 from broker.transactions.coordinator import ExpectedProducer
 from log.topic_partition import TopicPartition
 from network.protocol.api import ApiKey
@@ -25,8 +26,6 @@ from network.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
 )
-
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 
 Errors = dict[TopicPartition, ErrorCode]
 

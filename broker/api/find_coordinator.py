@@ -9,16 +9,16 @@ from __future__ import annotations
 from broker.api.authorization import CLUSTER_NAME, Operation, ResourceType
 from broker.api.group_checks import may
 from broker.api.registry import Call, api
-from broker.transactions.store import partition_for
+from broker.coordinator.topics import OFFSETS_TOPIC, TRANSACTION_TOPIC, partition_for
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 _GROUP, _TRANSACTION, _SHARE = 0, 1, 2
 _TYPES = {
-    _GROUP: ("__consumer_offsets", ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    _GROUP: (OFFSETS_TOPIC, ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
     _TRANSACTION: (
-        "__transaction_state",
+        TRANSACTION_TOPIC,
         ResourceType.TRANSACTIONAL_ID,
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     ),

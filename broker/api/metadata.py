@@ -17,8 +17,8 @@ from broker.api.authorization import (
     authorized_operations,
 )
 from broker.api.registry import Call, api
-from broker.config.kafka_config import INTERNAL_TOPICS
 from broker.context import BrokerContext
+from broker.coordinator.topics import INTERNAL_TOPICS
 from broker.metadata_cache import MetadataSnapshot, Partitions
 from broker.topic_names import is_valid_topic_name
 from network.protocol.api import ApiKey

@@ -8,15 +8,15 @@ From version 10 NOT_LEADER_OR_FOLLOWER comes with the leader that this broker kn
 
 from __future__ import annotations
 
-from functools import partial
 from struct import Struct
 from typing import Any
 
 from broker.api.authorization import Operation, ResourceType
 from broker.api.registry import Call, api
+from broker.coordinator.verification import Errors, Guards, verify_batches
 from broker.replication.delayed_produce import ProduceCallback
 from broker.replication.results import PartitionAppendResult
-from broker.transactions.guarded_append import Guards, verify_then_append
+from broker.transactions.verification import producer_error
 from log.topic_partition import TopicPartition
 from log.validation import AppendOrigin
 from network.protocol.api import ApiKey
@@ -35,6 +35,7 @@ Results = dict[TopicPartition, PartitionAppendResult]
 
 _ADMIN_CLIENT = "__admin_client"
 _NONE = ErrorCode.NONE
+_KNOWS_ABORTABLE_VERSION = 11
 
 # Places in the header of a batch of format 2.
 _LENGTH_AT, _MAGIC_AT, _ATTRIBUTES_AT = 8, 16, 22
@@ -102,19 +103,34 @@ def handle(call: Call[ProduceRequest]) -> None:
     if not entries:
         respond({})
     elif transactional:
-        assert request.transactional_id is not None
-        verify_then_append(
-            broker.transaction_verifier,
-            broker.replica_manager.get_log,
-            request.transactional_id,
-            version,
-            entries,
-            transactional,
-            partial(_append, call, respond),
-            failed.update,
-        )
+        batches = {tp: entries[tp] for tp in transactional if tp in entries}
+        _verify_and_append(call, entries, batches, failed, respond)
     else:
         _append(call, respond, entries)
+
+
+def _verify_and_append(
+    call: Call[ProduceRequest],
+    entries: dict[TopicPartition, Any],
+    transactional: dict[TopicPartition, Any],
+    failed: Results,
+    respond: ProduceCallback,
+) -> None:
+    """Append what needs no verification or passes it; what does not joins `failed` (KIP-890)."""
+    broker, transactional_id = call.broker, call.request.transactional_id
+    knows_abortable = call.header.api_version >= _KNOWS_ABORTABLE_VERSION
+    assert transactional_id is not None
+
+    def proceed(guards: Guards, errors: Errors) -> None:
+        for tp, error in errors.items():
+            shown = producer_error(error, knows_abortable=knows_abortable)
+            text = None if shown is error else f"Unable to verify the partition has been added: {error.name}"
+            failed[tp] = PartitionAppendResult(shown, error_message=text)
+        _append(call, respond, {tp: records for tp, records in entries.items() if tp not in errors}, guards)
+
+    verify_batches(
+        broker.transaction_verifier, broker.replica_manager.get_log, transactional_id, transactional, proceed
+    )
 
 
 def _append(

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 
 from broker.api.authorization import CLUSTER_NAME, Operation, ResourceType
 from broker.api.registry import Call, api
+from broker.coordinator.topic_log import ALL_REPLICAS
+from broker.coordinator.topics import OFFSETS_TOPIC
 from broker.replication.results import PartitionAppendResult
 from log.record import ControlType, EndTxnMarker, build_end_txn_marker
 from log.topic_partition import TopicPartition
@@ -26,9 +28,6 @@ from network.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-
-OFFSETS_TOPIC = "__consumer_offsets"
-ALL_REPLICAS = -1
 
 Errors = dict[TopicPartition, ErrorCode]
 Finish = Callable[[Errors], None]

@@ -14,8 +14,6 @@ from broker.config.listeners import Endpoint, parse_endpoints, parse_protocol_ma
 from broker.config.versions import MetadataVersion
 from log.properties_text import parse_properties
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-
 
 class KafkaConfig:
     """Typed values of every broker key.

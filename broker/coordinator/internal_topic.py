@@ -1,16 +1,92 @@
-"""Reading a partition of an internal topic from its log, as a coordinator that loads it does."""
+"""An internal topic through the replica manager: appending, with the verification of transactions, and reading."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
-from log.batch import RecordBatch
-from log.old_formats import LegacyBatch, iter_entries
+from broker.coordinator.topic_log import Batch
+from broker.coordinator.verification import AsksCoordinators, Errors, Guards, verify_batches
+from log.old_formats import iter_entries
 from log.partition_log import PartitionLog
+from log.topic_partition import TopicPartition
+from log.validation import AppendOrigin
+from network.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from broker.replication.replica_manager import ReplicaManager
+
+_DEFAULT_MAX_BATCH_BYTES = 1_048_588
 
 
-def read_batches(log: PartitionLog, chunk_bytes: int) -> Iterator[RecordBatch | LegacyBatch]:
-    """All batches between log start and log end offset, read ``chunk_bytes`` at a time.
+class InternalTopic:
+    """A `TopicLog`. Thread-safe.
+
+    What an append puts off (checks of purgatories) is run by whoever holds no lock any more: the dispatcher after a
+    handler, a worker after a step.
+    """
+
+    def __init__(
+        self, name: str, replica_manager: ReplicaManager, coordinators: Callable[[], AsksCoordinators]
+    ) -> None:
+        """`coordinators` is asked for when the first transactional batch comes."""
+        self.name = name
+        self._replica_manager = replica_manager
+        self._coordinators = coordinators
+
+    def append(
+        self,
+        partition: int,
+        batch: bytes | bytearray,
+        required_acks: int,
+        timeout_ms: int,
+        on_done: Callable[[ErrorCode, int], None],
+        transactional_id: str | None = None,
+    ) -> None:
+        """Append one batch; `on_done` gets the error and the batch's offset, possibly on another thread."""
+        tp = TopicPartition(self.name, partition)
+
+        def append(guards: Guards, errors: Errors) -> None:
+            if errors:
+                on_done(errors[tp], -1)
+                return
+            self._replica_manager.append_records(
+                timeout_ms,
+                required_acks,
+                {tp: batch},
+                AppendOrigin.COORDINATOR,
+                lambda results: on_done(results[tp].error, results[tp].base_offset),
+                internal_topics_allowed=True,
+                guards=guards,
+            )
+
+        if transactional_id is None:
+            append({}, {})
+        else:
+            verify_batches(self._coordinators(), self._replica_manager.get_log, transactional_id, {tp: batch}, append)
+
+    def read(self, partition: int, buffer_bytes: int) -> Iterator[Batch]:
+        """All batches of the partition, `buffer_bytes` at a time. Raises LookupError without a local log."""
+        log = self._log(partition)
+        if log is None:
+            raise LookupError(f"{self.name}-{partition} has no local log")
+        yield from read_batches(log, buffer_bytes)
+
+    def is_local(self, partition: int) -> bool:
+        """Whether this broker has the partition's log."""
+        return self._log(partition) is not None
+
+    def max_batch_bytes(self, partition: int) -> int:
+        """The topic's `max.message.bytes` (the default's without a local log)."""
+        log = self._log(partition)
+        return _DEFAULT_MAX_BATCH_BYTES if log is None else int(log.config.max_message_bytes)
+
+    def _log(self, partition: int) -> PartitionLog | None:
+        return self._replica_manager.get_log(TopicPartition(self.name, partition))
+
+
+def read_batches(log: PartitionLog, chunk_bytes: int) -> Iterator[Batch]:
+    """All batches between log start and log end offset, read `chunk_bytes` at a time.
 
     Raises EOFError when the log gives nothing before its end: the load is not complete then.
     """

@@ -10,8 +10,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable
-from typing import Protocol
 
+from broker.coordinator.append_errors import Caller, told
+from broker.coordinator.topic_log import TopicLog
+from broker.coordinator.topics import partition_for
 from broker.groups.base import GroupBase
 from broker.groups.classic.group import Group
 from broker.groups.config import GroupConfig
@@ -20,41 +22,12 @@ from broker.groups.meters import GroupMeters
 from broker.groups.offsets.expiry import expired_offsets
 from broker.groups.offsets.group_offsets import CommittedOffset, OffsetAndMetadata
 from broker.groups.records import keys, loader, values
-from broker.transactions.store import partition_for
 from log.record import BatchBuilder
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ErrorCode
 from timer.clock import Clock
 
 logger = logging.getLogger(__name__)
-
-_TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.INVALID_FETCH_SIZE)
-_COMMON_ERRORS = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-}
-GROUP_ERRORS = {
-    **_COMMON_ERRORS,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS,
-    **dict.fromkeys(_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
-}
-"""What a failed append of a group record means to its members."""
-COMMIT_ERRORS = {
-    **_COMMON_ERRORS,
-    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    **dict.fromkeys(_TOO_LARGE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE),
-}
-"""What a failed append of offsets means to who commits."""
-CONSUMER_GROUP_ERRORS = {
-    **_COMMON_ERRORS,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    **dict.fromkeys(_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
-}
-"""What a failed append of a consumer group's records means to its member."""
 
 
 class TransactionalProducer:
@@ -68,36 +41,12 @@ class TransactionalProducer:
         self.transactional_id = transactional_id
 
 
-class OffsetsLog(Protocol):
-    """The partitions of `__consumer_offsets` as the store needs them."""
-
-    def append(
-        self,
-        partition: int,
-        batch: bytes | bytearray,
-        required_acks: int,
-        timeout_ms: int,
-        on_done: Callable[[ErrorCode, int], None],
-        transactional_id: str | None = None,
-    ) -> None:
-        """Append one batch; `on_done` gets the error and the batch's offset, possibly on another thread.
-
-        With a transactional id the leader first verifies that the partition belongs to its transaction (KIP-890).
-        """
-
-    def read(self, partition: int, buffer_bytes: int) -> Iterable[loader.Batch]:
-        """All batches from the log start offset to the log end offset. Raises if there is no local log."""
-
-    def is_local(self, partition: int) -> bool:
-        """Whether this broker has the partition's log."""
-
-
 class GroupStore:
     """Cache and log of the groups. Thread-safe: `_lock` guards the maps and may be taken under a group's lock."""
 
     def __init__(
         self,
-        log: OffsetsLog,
+        log: TopicLog,
         partitions: int,
         clock: Clock,
         config: GroupConfig,
@@ -294,7 +243,7 @@ class GroupStore:
         def done(error: ErrorCode, _: int) -> None:
             if error is not ErrorCode.NONE:
                 logger.warning("the record of group %s was not stored: %s", group.group_id, error.name)
-            on_done(GROUP_ERRORS.get(error, error))
+            on_done(told(Caller.CLASSIC_GROUP, error))
 
         self._append(self.partition_of(group.group_id), builder.build(), done)
 
@@ -309,7 +258,7 @@ class GroupStore:
         self._append(
             self.partition_of(group_id),
             builder.build(),
-            lambda error, _: on_done(CONSUMER_GROUP_ERRORS.get(error, error)),
+            lambda error, _: on_done(told(Caller.CONSUMER_GROUP, error)),
         )
 
     def commit(
@@ -347,7 +296,7 @@ class GroupStore:
             with group.lock:
                 if not group.is_dead or group.is_replaced:
                     self._acknowledge(group, accepted, error, batch_offset, producer)
-            answer = COMMIT_ERRORS.get(error, error)
+            answer = told(Caller.OFFSET_COMMIT, error)
             if error is not ErrorCode.NONE:
                 logger.debug("offsets of group %s were not stored: %s", group_id, error.name)
             else:

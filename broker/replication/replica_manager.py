@@ -14,7 +14,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.action_queue import ActionQueue
-from broker.config.kafka_config import INTERNAL_TOPICS, KafkaConfig
+from broker.config.kafka_config import KafkaConfig
+from broker.coordinator.topics import INTERNAL_TOPICS
 from broker.dispatcher import error_of
 from broker.metadata_cache import MetadataCache
 from broker.replication import future_log, partition_reads

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+from broker.coordinator.topics import TRANSACTION_TOPIC
 from broker.transactions.markers import MarkerManager
 from broker.transactions.state import (
     MAY_EXPIRE,
@@ -28,7 +29,7 @@ from network.protocol.errors import ApiError, ErrorCode
 from timer.clock import Clock
 from timer.scheduler import Scheduler
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 OnError = Callable[[ErrorCode], None]
 
@@ -118,18 +119,19 @@ class TransactionCoordinator:
 
     def on_election(self, partition: int, epoch: int) -> None:
         """This broker leads a state partition now: load it in the background and resume its prepared ids."""
+        if not self.store.begin_load(partition, epoch):
+            logger.info("load of %s-%d at the older epoch %d is ignored", TRANSACTION_TOPIC, partition, epoch)
+            return
         self.markers.drop_partition(partition)
-        self.store.begin_load(partition, epoch)
         self._scheduler.schedule_once(
-            f"load-txns-for-partition-__transaction_state-{partition}", lambda: self._load(partition, epoch)
+            f"load-txns-for-partition-{TRANSACTION_TOPIC}-{partition}", lambda: self._load(partition, epoch)
         )
 
     def _load(self, partition: int, epoch: int) -> None:
         try:
             prepared = self.store.load(partition, epoch)
         except Exception:
-            log.exception("loading __transaction_state-%d failed", partition)
-            self.store.abandon_load(partition, epoch)
+            logger.exception("loading %s-%d failed", TRANSACTION_TOPIC, partition)
             return
         for metadata in prepared:
             with metadata.lock:
@@ -142,7 +144,7 @@ class TransactionCoordinator:
         """This broker leads the partition no longer (None: it has no replica any more)."""
         if self.store.unload(partition, epoch):
             self.markers.drop_partition(partition)
-            log.info("unloaded __transaction_state-%d", partition)
+            logger.info("unloaded %s-%d", TRANSACTION_TOPIC, partition)
 
     # --- InitProducerId ---
 
@@ -206,7 +208,7 @@ class TransactionCoordinator:
 
         def stored(error: ErrorCode) -> None:
             if error is ErrorCode.NONE:
-                log.info(
+                logger.info(
                     "%s: initialised with producer id %d and epoch %d",
                     transactional_id,
                     to.producer_id,
@@ -242,23 +244,15 @@ class TransactionCoordinator:
         respond: OnError,
     ) -> None:
         """Begin or extend the transaction; the answer comes after the append."""
-        try:
-            epoch, metadata = self._lookup_producer(transactional_id, producer)
-            with metadata.lock:
-                _check_epoch(metadata, producer)
-                if metadata.pending_state is not None or metadata.state in PREPARED:
-                    raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
-                if metadata.state is TransactionState.ONGOING and partitions <= metadata.partitions:
-                    to = None
-                else:
-                    to = metadata.prepare_add_partitions(partitions, self._clock.wall_ms())
-        except ApiError as error:
-            respond(error.code)
-            return
-        if to is None:
-            respond(ErrorCode.NONE)
-        else:
-            self.store.append(metadata, epoch, to, respond)
+
+        def prepare(metadata: TransactionMetadata) -> Transition | None:
+            if metadata.pending_state is not None or metadata.state in PREPARED:
+                raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+            if metadata.state is TransactionState.ONGOING and partitions <= metadata.partitions:
+                return None
+            return metadata.prepare_add_partitions(partitions, self._clock.wall_ms())
+
+        self._change(transactional_id, producer, prepare, self.store.append, respond)
 
     def verify_partitions(
         self, transactional_id: str, producer: ExpectedProducer, partitions: Iterable[TopicPartition]
@@ -295,26 +289,40 @@ class TransactionCoordinator:
         self, transactional_id: str, producer: ExpectedProducer, commit: bool, respond: OnError
     ) -> None:
         """Decide the transaction; answered once the decision is replicated, the markers follow."""
+
+        def prepare(metadata: TransactionMetadata) -> Transition | None:
+            if metadata.pending_state is not None:
+                raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+            if metadata.state is TransactionState.ONGOING:
+                return metadata.prepare_end(commit, self._clock.wall_ms())
+            answer = _END_OF_CLOSED[metadata.state, commit]
+            if answer is not ErrorCode.NONE:
+                raise ApiError(answer)
+            return None
+
+        self._change(transactional_id, producer, prepare, self._store_decision, respond)
+
+    def _change(
+        self,
+        transactional_id: str,
+        producer: ExpectedProducer,
+        prepare: Callable[[TransactionMetadata], Transition | None],
+        store: Callable[[TransactionMetadata, int, Transition, OnError], None],
+        respond: OnError,
+    ) -> None:
+        """Store what `prepare` makes of the producer's id, under its lock; None where nothing is left to do."""
         try:
             epoch, metadata = self._lookup_producer(transactional_id, producer)
             with metadata.lock:
                 _check_epoch(metadata, producer)
-                if metadata.pending_state is not None:
-                    raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
-                if metadata.state is not TransactionState.ONGOING:
-                    answer = _END_OF_CLOSED[metadata.state, commit]
-                    if answer is not ErrorCode.NONE:
-                        raise ApiError(answer)
-                    to = None
-                else:
-                    to = metadata.prepare_end(commit, self._clock.wall_ms())
+                to = prepare(metadata)
         except ApiError as error:
             respond(error.code)
             return
         if to is None:
             respond(ErrorCode.NONE)
         else:
-            self._store_decision(metadata, epoch, to, respond)
+            store(metadata, epoch, to, respond)
 
     def _abort_fenced(self, metadata: TransactionMetadata, epoch: int, fence: Transition, respond: OnError) -> None:
         with metadata.lock:
@@ -365,7 +373,7 @@ class TransactionCoordinator:
                 if not overdue:
                     continue
                 fence = metadata.prepare_fence()
-            log.info("%s: transaction timed out after %d ms", metadata.transactional_id, metadata.timeout_ms)
+            logger.info("%s: transaction timed out after %d ms", metadata.transactional_id, metadata.timeout_ms)
             self._abort_fenced(metadata, epoch, fence, lambda error: None)
 
     # --- for operators ---

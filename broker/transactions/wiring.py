@@ -3,69 +3,24 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
 from typing import Any
 
 from broker.context import BrokerContext
-from broker.coordinator.internal_topic import read_batches
+from broker.coordinator.internal_topic import InternalTopic
+from broker.coordinator.topics import TRANSACTION_TOPIC, partition_for
 from broker.transactions.coordinator import TransactionConfig, TransactionCoordinator
 from broker.transactions.markers import MarkerManager
-from broker.transactions.store import TransactionStore, partition_for
+from broker.transactions.store import TransactionStore
 from broker.transactions.verification import TransactionVerifier, UnsupportedByPeerError
-from log.record import BatchBuilder, Record, iter_records
 from log.topic_partition import TopicPartition
-from log.validation import AppendOrigin
 from network.client import Connection, ConnectionFailed
-from network.protocol.errors import ErrorCode
 from network.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from network.protocol.messages.api_versions import ApiVersionsRequest
 from network.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from timer.scheduler import Scheduler
 
-STATE_TOPIC = "__transaction_state"
-ALL_REPLICAS = -1
 VERIFY_VERSION = 4
 MARKERS_VERSION = 1
-
-
-class ReplicatedStateLog:
-    """`__transaction_state` through the replica manager."""
-
-    def __init__(self, broker: BrokerContext) -> None:
-        self._broker = broker
-
-    def append(
-        self,
-        partition: int,
-        entries: list[tuple[bytes, bytes | None]],
-        timeout_ms: int,
-        on_done: Callable[[ErrorCode], None],
-    ) -> None:
-        builder = BatchBuilder(base_offset=0)
-        now = self._broker.clock.wall_ms()
-        for key, value in entries:
-            builder.append(now, key, value)
-        tp = TopicPartition(STATE_TOPIC, partition)
-        self._broker.replica_manager.append_records(
-            timeout_ms,
-            ALL_REPLICAS,
-            {tp: builder.build()},
-            AppendOrigin.COORDINATOR,
-            lambda results: on_done(results[tp].error),
-            internal_topics_allowed=True,
-        )
-
-    def read_all(self, partition: int) -> Iterator[Record]:
-        log = self._broker.replica_manager.get_log(TopicPartition(STATE_TOPIC, partition))
-        if log is None:
-            return
-        for batch in read_batches(log, self._broker.config.get_int("transaction.state.log.load.buffer.size")):
-            if not batch.is_control:
-                yield from iter_records(batch)
-
-    def max_batch_bytes(self, partition: int) -> int:
-        log = self._broker.replica_manager.get_log(TopicPartition(STATE_TOPIC, partition))
-        return 1_048_588 if log is None else int(log.config.max_message_bytes)
 
 
 class PeerConnections:
@@ -143,12 +98,16 @@ class Transactions:
         self._connections = PeerConnections(broker, f"broker-{broker.broker_id}-txn-marker-sender")
         self._questions = PeerConnections(broker, f"AddPartitionsManager-{broker.broker_id}")
         self._versions: dict[int, tuple[Connection, bool]] = {}
-        known = broker.zk.topic(STATE_TOPIC)
+        known = broker.zk.topic(TRANSACTION_TOPIC)
         self._partitions = (
             len(known.assignment) if known is not None else config.get_int("transaction.state.log.num.partitions")
         )
         store = TransactionStore(
-            ReplicatedStateLog(broker), self._partitions, broker.clock, config.get_int("request.timeout.ms")
+            InternalTopic(TRANSACTION_TOPIC, broker.replica_manager, lambda: self.verifier),
+            self._partitions,
+            broker.clock,
+            config.get_int("request.timeout.ms"),
+            config.get_int("transaction.state.log.load.buffer.size"),
         )
         self._leaders = MetadataLeaders(broker)
         markers = MarkerManager(
@@ -173,7 +132,7 @@ class Transactions:
 
         broker.txn_coordinator = self.coordinator
         broker.transaction_verifier = self.verifier
-        broker.coordinator_hooks[STATE_TOPIC] = self.coordinator
+        broker.coordinator_hooks[TRANSACTION_TOPIC] = self.coordinator
         self.coordinator.startup()
 
     def shutdown(self) -> None:
@@ -187,7 +146,7 @@ class Transactions:
         return self._connections.call(broker_id, request, MARKERS_VERSION)
 
     def _coordinator_of(self, transactional_id: str) -> int | None:
-        partition = TopicPartition(STATE_TOPIC, partition_for(transactional_id, self._partitions))
+        partition = TopicPartition(TRANSACTION_TOPIC, partition_for(transactional_id, self._partitions))
         return self._leaders.live_leader(partition)
 
     def _ask(self, broker_id: int, request: AddPartitionsToTxnRequest) -> Any:

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
+from broker.coordinator.topics import partition_for
 from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.records import loader
-from broker.transactions.store import partition_for
 from log.batch import iter_batches
 from network.client import Connection
 from tests.reference import kafka

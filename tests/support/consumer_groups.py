@@ -9,13 +9,14 @@ from broker.groups.consumer.config import ConsumerGroupConfig
 from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.consumer.requests import HeartbeatRequest, HeartbeatResult
 from network.protocol.errors import ApiError, ErrorCode
-from tests.support.groups import Answer, Coordinator, MemoryLog
+from tests.support.groups import Answer, Coordinator
+from tests.support.internal_topic import MemoryTopic
 
 CONFIG = ConsumerGroupConfig(is_enabled=True, session_timeout_ms=10_000, heartbeat_interval_ms=1_000)
 
 
 def consumer_coordinator(
-    log: MemoryLog | None = None, config: ConsumerGroupConfig = CONFIG, **options: Any
+    log: MemoryTopic | None = None, config: ConsumerGroupConfig = CONFIG, **options: Any
 ) -> Coordinator:
     return Coordinator(log, consumer_config=config, **options)
 

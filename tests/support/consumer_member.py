@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from broker.transactions.store import partition_for
+from broker.coordinator.topics import partition_for
 from network.client import Connection
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 from broker.groups.classic.joining import JoinRequest
@@ -13,13 +12,11 @@ from broker.groups.consumer.config import ConsumerGroupConfig
 from broker.groups.coordinator import GroupCoordinator, LeavingMember
 from broker.groups.offsets.group_offsets import OffsetAndMetadata
 from broker.groups.offsets.service import Committer, Results
-from broker.groups.records.loader import Batch
 from broker.groups.store import GroupStore, TransactionalProducer
-from log.batch import RecordBatch
-from log.record import ControlType, EndTxnMarker, build_end_txn_marker, iter_records
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+from tests.support.internal_topic import MemoryTopic
 from timer.clock import ManualClock
 from timer.executor import InlineExecutor
 from timer.metrics import NULL_METRICS
@@ -49,74 +46,6 @@ class Answer(Generic[T]):
     def value(self) -> T:
         assert self.values, "not answered yet"
         return self.values[0]
-
-
-class MemoryLog:
-    """`__consumer_offsets` in memory. Appends are acknowledged at once, or by `acknowledge` after `hold()`."""
-
-    def __init__(self) -> None:
-        self.batches: dict[int, list[RecordBatch]] = {partition: [] for partition in range(PARTITIONS)}
-        self.error = ErrorCode.NONE
-        self.acks: list[int] = []
-        self._held: list[Callable[[], None]] | None = None
-
-    def append(
-        self,
-        partition: int,
-        batch: bytes | bytearray,
-        required_acks: int,
-        timeout_ms: int,
-        on_done: Callable[[ErrorCode, int], None],
-        transactional_id: str | None = None,
-    ) -> None:
-        if self.error is not ErrorCode.NONE:
-            error = self.error
-            self._settle(lambda: on_done(error, -1))
-            return
-        offset = self._write(partition, batch)
-        self.acks.append(required_acks)
-        self._settle(lambda: on_done(ErrorCode.NONE, offset))
-
-    def hold(self) -> None:
-        self._held = []
-
-    def acknowledge(self) -> None:
-        held, self._held = self._held or [], None
-        for settle in held:
-            settle()
-
-    def marker(self, partition: int, producer_id: int, *, commit: bool) -> None:
-        control = ControlType.COMMIT if commit else ControlType.ABORT
-        self._write(partition, build_end_txn_marker(producer_id, 0, EndTxnMarker(control, 0), 0))
-
-    def read(self, partition: int, buffer_bytes: int) -> Iterable[Batch]:
-        return list(self.batches[partition])
-
-    def is_local(self, partition: int) -> bool:
-        return partition in self.batches
-
-    def entries(self) -> list[tuple[bytes, bytes | None]]:
-        """Key and value of every record, by partition."""
-        return [
-            (bytes(record.key or b""), record.value)
-            for batches in self.batches.values()
-            for batch in batches
-            for record in iter_records(batch)
-        ]
-
-    def _write(self, partition: int, batch: bytes | bytearray) -> int:
-        batches = self.batches[partition]
-        offset = batches[-1].next_offset if batches else 0
-        view = RecordBatch(bytearray(batch))
-        view.set_base_offset(offset)
-        batches.append(view)
-        return offset
-
-    def _settle(self, settle: Callable[[], None]) -> None:
-        if self._held is None:
-            settle()
-        else:
-            self._held.append(settle)
 
 
 class Topics:
@@ -150,13 +79,13 @@ class Coordinator:
 
     def __init__(
         self,
-        log: MemoryLog | None = None,
+        log: MemoryTopic | None = None,
         clock: ManualClock | None = None,
         consumer_config: ConsumerGroupConfig | None = None,
         **settings: int,
     ) -> None:
         self.clock = clock or ManualClock()
-        self.log = log or MemoryLog()
+        self.log = log or MemoryTopic(PARTITIONS)
         config = GroupConfig(**{"initial_rebalance_delay_ms": 1, **settings})  # type: ignore[arg-type]
         self.store = GroupStore(self.log, PARTITIONS, self.clock, config)
         self.scheduler = ManualScheduler(self.clock)

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from broker.coordinator.topic_log import Batch
 from broker.groups.base import GroupBase
 from broker.groups.classic.group import Group
 from broker.groups.consumer import changes
@@ -17,7 +18,6 @@ from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.offsets.group_offsets import CommittedOffset, GroupOffsets
 from broker.groups.records import keys, values
 from log.batch import RecordBatch
-from log.old_formats import LegacyBatch
 from log.record import ControlType, control_type_of, iter_records
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ProtocolError
@@ -25,7 +25,6 @@ from timer.clock import Clock
 
 logger = logging.getLogger(__name__)
 
-Batch = RecordBatch | LegacyBatch
 _GROUP_KEY = b"\x00\x02"
 _OFFSET_KEYS = (b"\x00\x00", b"\x00\x01")
 _CONSUMER_KEYS = {version.to_bytes(2, "big") for version in keys.CONSUMER_VERSIONS}

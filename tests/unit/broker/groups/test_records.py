@@ -20,7 +20,7 @@ from log.record import iter_records
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ProtocolError
 from network.protocol.messages.offset_commit_value import OffsetCommitValue
-from tests.support.groups import Coordinator, partition
+from tests.support.groups import PARTITIONS, Coordinator, partition
 from tests.support.paths import shared_golden
 from timer.clock import ManualClock
 
@@ -239,7 +239,7 @@ def test_a_broken_log_leaves_the_partition_owned_and_empty(caplog: pytest.LogCap
         def read(self, partition: int, buffer_bytes: int) -> list[loader.Batch]:
             raise OSError("the disk is gone")
 
-    coordinator = Coordinator(BrokenLog())
+    coordinator = Coordinator(BrokenLog(PARTITIONS))
     assert "could not be loaded" in caplog.text
     assert coordinator.admin.list_groups()[1] == []
     coordinator.commit({"t-0": 1})

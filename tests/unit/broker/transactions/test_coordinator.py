@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-
 import pytest
 
 from broker.transactions import records
@@ -15,8 +13,7 @@ from broker.transactions.coordinator import (
 )
 from broker.transactions.markers import MarkerManager
 from broker.transactions.state import VALID_PREVIOUS, InvalidTransitionError, TransactionMetadata, TransactionState
-from broker.transactions.store import TransactionStore, partition_for
-from log.record import Record
+from broker.transactions.store import TransactionStore
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.write_txn_markers import (
@@ -26,6 +23,7 @@ from network.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from tests.support.internal_topic import MemoryTopic
 from timer.clock import ManualClock
 from timer.scheduler import ManualScheduler
 
@@ -33,41 +31,6 @@ S = TransactionState
 T0 = TopicPartition("t", 0)
 T1 = TopicPartition("t", 1)
 U0 = TopicPartition("u", 0)
-
-
-class MemoryLog:
-    """State partitions as lists; ``errors`` holds the answers of the next appends."""
-
-    def __init__(self) -> None:
-        self.partitions: dict[int, list[tuple[bytes, bytes | None]]] = {}
-        self.errors: list[ErrorCode] = []
-        self.held: list[Callable[[], None]] | None = None
-
-    def append(
-        self,
-        partition: int,
-        entries: list[tuple[bytes, bytes | None]],
-        timeout_ms: int,
-        on_done: Callable[[ErrorCode], None],
-    ) -> None:
-        error = self.errors.pop(0) if self.errors else ErrorCode.NONE
-
-        def finish() -> None:
-            if error is ErrorCode.NONE:
-                self.partitions.setdefault(partition, []).extend(entries)
-            on_done(error)
-
-        if self.held is None:
-            finish()
-        else:
-            self.held.append(finish)
-
-    def read_all(self, partition: int) -> Iterable[Record]:
-        for offset, (key, value) in enumerate(self.partitions.get(partition, [])):
-            yield Record(offset=offset, timestamp=0, key=key, value=value, headers=[])
-
-    def max_batch_bytes(self, partition: int) -> int:
-        return 1_000_000
 
 
 class Leaders:
@@ -89,7 +52,7 @@ class Cluster:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.scheduler = ManualScheduler(self.clock)
-        self.log = MemoryLog()
+        self.log = MemoryTopic()
         self.leaders = Leaders()
         self.marker_errors: dict[TopicPartition, list[ErrorCode | OSError]] = {}
         self.sent: list[tuple[int, TopicPartition, bool]] = []
@@ -168,7 +131,7 @@ class Cluster:
 
     def stored_states(self) -> list[TransactionState]:
         states = []
-        for key, value in self.log.partitions[0]:
+        for key, value in self.log.entries():
             metadata = records.decode(key, value).metadata
             if metadata is not None:
                 states.append(metadata.state)
@@ -190,17 +153,10 @@ def test_every_transition_outside_the_table_is_refused_and_changes_nothing() -> 
             assert metadata.state is state
 
 
-def test_the_partition_of_an_id_is_that_of_java() -> None:
-    # String.hashCode of these is known: "" 0, "a" 97, "polygenelubricants" is the smallest int32.
-    assert partition_for("", 50) == 0
-    assert partition_for("a", 50) == 47
-    assert partition_for("polygenelubricants", 50) == 0
-
-
 def test_init_without_an_id_stores_nothing(cluster: Cluster) -> None:
     answer = cluster.init(None)
     assert (answer.error, answer.producer_id, answer.producer_epoch) == (ErrorCode.NONE, 1001, 0)
-    assert cluster.log.partitions == {}
+    assert cluster.log.entries() == []
 
 
 def test_commit_writes_markers_to_all_leaders_then_completes(cluster: Cluster) -> None:
@@ -220,9 +176,9 @@ def test_commit_writes_markers_to_all_leaders_then_completes(cluster: Cluster) -
 
 def test_adding_known_partitions_writes_nothing(cluster: Cluster) -> None:
     producer = cluster.begin(T0)
-    before = len(cluster.log.partitions[0])
+    before = len(cluster.log.entries())
     assert cluster.add(producer, T0) is ErrorCode.NONE
-    assert len(cluster.log.partitions[0]) == before
+    assert len(cluster.log.entries()) == before
 
 
 def test_a_second_init_fences_the_open_transaction(cluster: Cluster) -> None:
@@ -331,11 +287,11 @@ def test_a_decided_transaction_survives_the_coordinator(cluster: Cluster, commit
 
 def test_an_append_that_ends_after_the_partition_moved_is_not_coordinator(cluster: Cluster) -> None:
     producer = cluster.begin(T0)
-    cluster.log.held = []
+    cluster.log.hold()
     answers: list[ErrorCode] = []
     cluster.coordinator.end_transaction("tx", producer, True, answers.append)
     cluster.coordinator.on_resignation(0, 1)
-    cluster.log.held.pop()()
+    cluster.log.acknowledge()
     assert answers == [ErrorCode.NOT_COORDINATOR]
     assert cluster.init().error is ErrorCode.NOT_COORDINATOR
 
@@ -372,7 +328,7 @@ def test_unused_ids_are_forgotten_with_a_tombstone(cluster: Cluster) -> None:
     cluster.init()
     cluster.clock.advance(604_800_000)
     cluster.coordinator.store.expire_ids(604_800_000)
-    assert cluster.log.partitions[0][-1] == (records.encode_key("tx"), None)
+    assert cluster.log.entries()[-1] == (records.encode_key("tx"), None)
     assert cluster.coordinator.store.lookup("tx")[1] is None
 
 

@@ -15,7 +15,8 @@ from broker.groups.store import TransactionalProducer
 from network.protocol.errors import ApiError
 from network.protocol.errors import ErrorCode as E
 from tests.support.consumer_groups import CONFIG, Client, consumer_coordinator, group_of, stored_state
-from tests.support.groups import Coordinator, MemoryLog
+from tests.support.groups import PARTITIONS, Coordinator
+from tests.support.internal_topic import MemoryTopic
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def loaded(coordinator: Coordinator) -> Coordinator:
     return made
 
 
-def live_keys(log: MemoryLog) -> set[bytes]:
+def live_keys(log: MemoryTopic) -> set[bytes]:
     """Keys that a compacted log would still have a value of."""
     values: dict[bytes, bytes | None] = {}
     for key, value in log.entries():
@@ -144,7 +145,7 @@ def test_a_classic_record_that_stands_yields_to_later_ones(coordinator: Coordina
     member = Client(coordinator, "m", "t")
     member.join()
     # A log in which the classic group's tombstone is missing.
-    log = MemoryLog()
+    log = MemoryTopic(PARTITIONS)
     for key, value in coordinator.log.entries():
         if not (key[:2] == b"\x00\x02" and value is None):
             append(log, coordinator, key, value)
@@ -156,7 +157,7 @@ def test_a_classic_record_that_stands_yields_to_later_ones(coordinator: Coordina
     assert b"\x00\x02" not in {key[:2] for key in live_keys(log)}
 
 
-def append(log: MemoryLog, coordinator: Coordinator, key: bytes, value: bytes | None) -> None:
+def append(log: MemoryTopic, coordinator: Coordinator, key: bytes, value: bytes | None) -> None:
     builder = coordinator.store._builder()
     builder.append(0, key, value)
     log.append(coordinator.store.partition_of("g"), builder.build(), -1, 1_000, lambda *_: None)
