@@ -19,13 +19,13 @@ from network.client import Connection, ConnectionFailed, CorrelationIds
 from network.protocol.api import API, ApiKey
 from network.protocol.errors import ErrorCode, ProtocolError
 from network.protocol.messages.api_versions import ApiVersionsRequest
+from network.version import SOFTWARE_NAME, VERSION
 from timer.clock import Clock
 
 logger = logging.getLogger(__name__)
 
 LOOK_UP_BACKOFF_MS = 100
 RECONNECT_BACKOFF_MS = 50
-_SOFTWARE_NAME, _SOFTWARE_VERSION = "odradek", "0.1.0"
 
 Connect = Callable[[Node], Connection]
 Callback = Callable[[Any], None]
@@ -161,7 +161,7 @@ class ControllerChannel:
 
 def _negotiate(connection: Connection) -> dict[int, tuple[int, int]]:
     """Ask for the versions that the other side serves."""
-    request = ApiVersionsRequest(client_software_name=_SOFTWARE_NAME, client_software_version=_SOFTWARE_VERSION)
+    request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=VERSION)
     version = API[ApiKey.API_VERSIONS].max_version
     response = connection.call(request, version)
     if response.error_code == ErrorCode.UNSUPPORTED_VERSION:

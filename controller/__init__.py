@@ -1,1 +1,1 @@
-"""Floor 3: ZooKeeper access, election, the event thread, state machines, broker channels."""
+"""Floor 2: ZooKeeper access, election, the event thread, state machines, broker channels."""

@@ -1,1 +1,1 @@
-"""Floor 2: record batches, segments, indexes, partition logs, recovery, cleaner, log manager."""
+"""Floor 1: record batches, segments, indexes, partition logs, recovery, cleaner, log manager."""

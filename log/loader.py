@@ -107,7 +107,7 @@ def _new_producer_state(
 
 
 class _Loader:
-    """One run over one directory. The steps are those of the facts on loading a partition directory, in order."""
+    """One run over one directory. The methods stand in the order of the steps."""
 
     def __init__(
         self,

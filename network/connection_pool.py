@@ -11,13 +11,12 @@ from network.cluster_metadata import BrokerAddress
 from network.protocol.api import API
 from network.protocol.errors import ErrorCode, ProtocolError
 from network.protocol.messages.api_versions import ApiVersionsRequest
+from network.version import SOFTWARE_NAME, VERSION
 
 if TYPE_CHECKING:
     from network.protocol.message import Request
     from timer.clock import Clock
 
-SOFTWARE_NAME = "odradek"
-SOFTWARE_VERSION = "0.1.0"
 CONNECTIONS_PER_BROKER = 16
 IDLE_PER_BROKER = 4
 KNOWN_ADDRESSES = 1024
@@ -132,7 +131,7 @@ class ConnectionPool:
         self, broker: BrokerAddress, connection: Connection, deadline_ms: int
     ) -> tuple[Connection, Versions]:
         """Ask for the broker's versions. One that does not know our version of the question answers in version 0."""
-        request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
+        request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=VERSION)
         try:
             response = connection.call(request, _FIRST_ASKED, self._left(deadline_ms))
         except ProtocolError:

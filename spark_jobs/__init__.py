@@ -1,1 +1,1 @@
-"""Floor 4: the PySpark data source (batch, streaming, sink) and the jobs."""
+"""Floor 3: the PySpark data source (batch, streaming, sink) and the jobs."""

@@ -8,7 +8,7 @@ import sys
 
 import click
 
-import broker
+from network.version import VERSION
 
 # name -> (module, one line for --help); the module's `command` is the click command.
 COMMANDS = {
@@ -50,7 +50,7 @@ class LazyGroup(click.Group):
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(broker.__version__, prog_name="odradek")
+@click.version_option(VERSION, prog_name="odradek")
 def odradek() -> None:
     """Odradek: a Kafka-compatible message broker."""
 

@@ -1,4 +1,4 @@
-"""Records of `__transaction_state` (facts of KIP-98): one key and one value a transactional id."""
+"""Records of `__transaction_state` (KIP-98): one key and one value a transactional id."""
 
 from __future__ import annotations
 
