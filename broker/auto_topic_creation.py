@@ -12,10 +12,9 @@ from collections.abc import Iterable
 
 from broker.config.kafka_config import KafkaConfig
 from broker.coordinator.topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
-from broker.dispatcher import error_of
 from broker.topic_admin import TopicAdmin
 from broker.topic_names import is_valid_topic_name
-from network.protocol.errors import ErrorCode
+from network.protocol.errors import ErrorCode, error_of
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from broker.api.registry import ApiHandler, Call, RefusedError
 from broker.context import BrokerContext
-from network.protocol.errors import ApiError, ErrorCode, ProtocolError
+from network.protocol.errors import ErrorCode, ProtocolError, error_of
 from network.refusal import refusal
 from network.request import Request
 
@@ -86,14 +86,3 @@ class Dispatcher:
     def _refuse(self, request: Request, reason: str) -> None:
         logger.warning("connection %s: %s", request.connection.id, refusal(request.header, reason))
         request.channel.close_connection(request)
-
-
-def error_of(error: BaseException) -> tuple[ErrorCode, str | None]:
-    """The wire code of an exception: its own, or that of the log error it is, else UNKNOWN_SERVER_ERROR without a
-    text."""
-    if isinstance(error, ApiError):
-        return error.code, error.message
-    name = getattr(error, "error_name", None)
-    if isinstance(name, str) and name in ErrorCode.__members__:
-        return ErrorCode[name], str(error) or None
-    return ErrorCode.UNKNOWN_SERVER_ERROR, None

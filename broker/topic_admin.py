@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 from broker.config.keys import ConfigError
 from broker.config.topic_config import validate_topic_overrides
 from broker.delayed_topics import DelayedCreatePartitions, DelayedDeleteTopics
-from broker.dispatcher import error_of
 from controller.zk.placement import assign_replicas
-from network.protocol.errors import ApiError, ErrorCode
+from network.protocol.errors import ApiError, ErrorCode, error_of
 from network.protocol.messages.create_partitions import CreatePartitionsTopic, CreatePartitionsTopicResult
 from network.protocol.messages.create_topics import CreatableTopic, CreatableTopicResult
 from network.protocol.messages.delete_topics import DeletableTopicResult

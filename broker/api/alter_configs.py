@@ -9,9 +9,8 @@ from broker.api.authorization import CLUSTER_NAME, ResourceType
 from broker.api.authorization import Operation as AclOperation
 from broker.api.registry import Call, api
 from broker.config_admin import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
-from broker.dispatcher import error_of
 from network.protocol.api import ApiKey
-from network.protocol.errors import ApiError, ErrorCode
+from network.protocol.errors import ApiError, ErrorCode, error_of
 from network.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,

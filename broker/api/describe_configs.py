@@ -17,10 +17,9 @@ from broker.config_admin import (
     TOPIC_RESOURCE,
 )
 from broker.config_view import ConfigEntry, Source, logger_entries
-from broker.dispatcher import error_of
 from broker.topic_names import topic_name_fault
 from network.protocol.api import ApiKey
-from network.protocol.errors import ApiError, ErrorCode
+from network.protocol.errors import ApiError, ErrorCode, error_of
 from network.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,

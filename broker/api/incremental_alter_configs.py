@@ -25,9 +25,8 @@ from broker.config_admin import (
     TOPIC_RESOURCE,
     Operation,
 )
-from broker.dispatcher import error_of
 from network.protocol.api import ApiKey
-from network.protocol.errors import ApiError, ErrorCode
+from network.protocol.errors import ApiError, ErrorCode, error_of
 from network.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,

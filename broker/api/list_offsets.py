@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from broker.api.authorization import Operation, ResourceType
 from broker.api.registry import Call, api
-from broker.dispatcher import error_of
 from broker.replication import partition_reads
 from broker.replication.results import CONSUMER_REPLICA_ID
 from log.fetch_data import FetchIsolation
 from log.topic_partition import TopicPartition
 from network.protocol.api import ApiKey
-from network.protocol.errors import ApiError, ErrorCode
+from network.protocol.errors import ApiError, ErrorCode, error_of
 from network.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,

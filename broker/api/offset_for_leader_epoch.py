@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from broker.api.authorization import CLUSTER_NAME, Operation, ResourceType
 from broker.api.registry import Call, api
-from broker.dispatcher import error_of
 from log.topic_partition import TopicPartition
 from network.protocol.api import ApiKey
-from network.protocol.errors import ErrorCode
+from network.protocol.errors import ErrorCode, error_of
 from network.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,

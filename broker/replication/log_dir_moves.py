@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from broker.dispatcher import error_of
 from broker.replication import future_log
 from broker.replication.fetcher_manager import fetcher_index
 from broker.replication.future_log import Progress
@@ -20,7 +19,7 @@ from broker.replication.partition import Partition
 from broker.replication.throttle import ReplicationQuota
 from log.names import MAX_NAME, DirectoryKind, renamed_dir_name
 from log.topic_partition import TopicPartition
-from network.protocol.errors import ApiError, ErrorCode
+from network.protocol.errors import ApiError, ErrorCode, error_of
 from timer.clock import Clock
 from timer.metrics import Metrics
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 from broker.action_queue import ActionQueue
 from broker.config.kafka_config import KafkaConfig
 from broker.coordinator.topics import INTERNAL_TOPICS
-from broker.dispatcher import error_of
 from broker.metadata_cache import MetadataCache
 from broker.replication import future_log, partition_reads
 from broker.replication.delayed import DelayedOperations
@@ -47,7 +46,7 @@ from log.partition_log import PartitionLog
 from log.producer_entry import VerificationGuard
 from log.topic_partition import TopicPartition
 from log.validation import AppendOrigin
-from network.protocol.errors import ApiError, ErrorCode
+from network.protocol.errors import ApiError, ErrorCode, error_of
 from network.protocol.uuids import ZERO_UUID
 from timer.clock import Clock
 from timer.metrics import Metrics

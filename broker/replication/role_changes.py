@@ -10,13 +10,12 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.dispatcher import error_of
 from broker.replication.fetch_state import InitialFetchState
 from broker.replication.partition import Partition
 from broker.replication.replica_manager import OFFLINE, OfflineSlot, ReplicaManager
 from log.errors import StorageError
 from log.topic_partition import TopicPartition
-from network.protocol.errors import ApiError, ErrorCode
+from network.protocol.errors import ApiError, ErrorCode, error_of
 from network.protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrPartitionState,

@@ -183,3 +183,14 @@ class ApiError(Exception):
 
 class ProtocolError(Exception):
     """Bytes that are no valid message, or a message that has no encoding in the version asked for."""
+
+
+def error_of(error: BaseException) -> tuple[ErrorCode, str | None]:
+    """The wire code of an exception and the text that goes with it: an `ApiError`'s own, or what the error's attribute
+    `error_name` says (the log's errors have one), else UNKNOWN_SERVER_ERROR without a text."""
+    if isinstance(error, ApiError):
+        return error.code, error.message
+    name = getattr(error, "error_name", None)
+    if isinstance(name, str) and name in ErrorCode.__members__:
+        return ErrorCode[name], str(error) or None
+    return ErrorCode.UNKNOWN_SERVER_ERROR, None

@@ -35,22 +35,6 @@ SIDEWAYS = {
 
 CIRCLES: list[set[str]] = [
     {
-        "broker.api.registry",
-        "broker.auto_topic_creation",
-        "broker.context",
-        "broker.dispatcher",
-        "broker.replication.delayed_delete_records",
-        "broker.replication.delayed_fetch",
-        "broker.replication.delayed_produce",
-        "broker.replication.fetcher",
-        "broker.replication.fetcher_manager",
-        "broker.replication.log_dir_moves",
-        "broker.replication.replica_manager",
-        "broker.replication.replica_selector",
-        "broker.replication.role_changes",
-        "broker.topic_admin",
-    },
-    {
         "broker.groups.classic.group",
         "broker.groups.classic.member",
         "broker.groups.classic.operations",
@@ -63,6 +47,16 @@ CIRCLES: list[set[str]] = [
         "broker.groups.records.loader",
         "broker.groups.records.values",
         "broker.groups.store",
+    },
+    {
+        "broker.replication.delayed_delete_records",
+        "broker.replication.delayed_fetch",
+        "broker.replication.delayed_produce",
+        "broker.replication.fetcher",
+        "broker.replication.fetcher_manager",
+        "broker.replication.log_dir_moves",
+        "broker.replication.replica_manager",
+        "broker.replication.replica_selector",
     },
     {
         "network.authenticator",
@@ -98,6 +92,10 @@ CIRCLES: list[set[str]] = [
         "spark_jobs.segments",
         "spark_jobs.source",
         "spark_jobs.stream",
+    },
+    {
+        "broker.api.registry",
+        "broker.context",
     },
     {
         "broker.reconfiguration",
