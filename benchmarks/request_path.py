@@ -31,6 +31,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.targets import BROKER_SETTINGS, CLOCK, HOST, start_zookeeper
+from broker.api.registry import handlers_for
 from broker.config.kafka_config import KafkaConfig
 from broker.dev.processes import free_ports
 from broker.dev.waiting import wait_until
@@ -91,7 +92,7 @@ class DrivenConnection:
             table,
             writer,
             broker.socket_server.request_channel,
-            Dispatcher(broker.context).handle,
+            Dispatcher(broker.context, handlers_for(broker.config)).handle,
             inline=inline_rule(broker.context),
             memory_pool=None,
             clock=CLOCK,

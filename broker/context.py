@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from broker.action_queue import ActionQueue
 from broker.start_gate import StartGate
@@ -16,18 +16,21 @@ from timer.worker import Workers
 
 if TYPE_CHECKING:
     from broker.api.authorization import Authorizer
-    from broker.api.registry import ApiHandler
     from broker.auto_topic_creation import AutoTopicCreation
     from broker.config.kafka_config import KafkaConfig
     from broker.config_admin import ConfigAdmin
     from broker.config_view import ConfigView
+    from broker.groups.coordinator import GroupCoordinator
     from broker.metadata_cache import MetadataCache
     from broker.metrics import MetricsRegistry
     from broker.replication.fetch_session import FetchManager
     from broker.replication.replica_manager import ReplicaManager
     from broker.replication.role_changes import RoleChanges
     from broker.topic_admin import TopicAdmin
+    from broker.transactions.coordinator import TransactionCoordinator
     from broker.transactions.producer_ids import ProducerIdManager
+    from broker.transactions.verification import TransactionVerifier
+    from controller.controller import Controller
     from controller.zk.client import ZkClient
     from log.topic_partition import TopicPartition
     from timer.clock import Clock
@@ -71,22 +74,22 @@ class BrokerContext:
     config_admin: ConfigAdmin
     config_view: ConfigView
     producer_ids: ProducerIdManager
+    controller: Controller
+    group_coordinator: GroupCoordinator
+    txn_coordinator: TransactionCoordinator
+    transaction_verifier: TransactionVerifier
     cluster_id: str
     broker_id: int
 
     def __init__(self) -> None:
-        self.handlers: dict[int, ApiHandler] = {}
-        """By API key: what this broker serves."""
+        self.served_versions: dict[int, tuple[int, int]] = {}
+        """By API key: the lowest and the highest version that this broker serves."""
         self.action_queue = ActionQueue()
         self.start_gate = StartGate()
         self.workers = Workers(after_step=self.action_queue.run)
         """Every thread of this broker that serves no connection; `BrokerServer` makes them visible in its metrics."""
         self.broker_epoch = -1
         self.features = Features()
-        self.controller: Any = None
-        self.group_coordinator: Any = None
-        self.txn_coordinator: Any = None
-        self.transaction_verifier: Any = None
         self.coordinator_hooks: dict[str, CoordinatorHooks] = {}
         """By the name of the internal topic."""
         self.partition_deletion_listeners: list[Callable[[list[TopicPartition]], None]] = []

@@ -9,6 +9,7 @@ with acks=0, a request whose bytes are wrong) the connection is closed.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 from broker.api.registry import ApiHandler, Call, RefusedError
@@ -25,9 +26,9 @@ _API_VERSIONS = 18
 class Dispatcher:
     """Calls the handlers; `handle` is what the network layer is given."""
 
-    def __init__(self, broker: BrokerContext, handlers: dict[int, ApiHandler] | None = None) -> None:
+    def __init__(self, broker: BrokerContext, handlers: Mapping[int, ApiHandler]) -> None:
         self._broker = broker
-        self._handlers = broker.handlers if handlers is None else handlers
+        self._handlers = handlers
         self._run_actions = broker.action_queue.run
         self._actions = broker.action_queue.actions
 

@@ -144,10 +144,15 @@ class BrokerServer:
         self._start_log_manager()
 
         context.metadata_cache = MetadataCache(config.broker_id)
-        context.handlers = handlers_for(config)
+        handlers = handlers_for(config)
+        context.served_versions = {key: (row.min_version, row.max_version) for key, row in handlers.items()}
         self._follow_features()
         self.socket_server = SocketServer(
-            socket_server_config(config), Dispatcher(context).handle, clock, metrics, inline=inline_rule(context)
+            socket_server_config(config),
+            Dispatcher(context, handlers).handle,
+            clock,
+            metrics,
+            inline=inline_rule(context),
         )
         self.controller_channel = self._make_controller_channel()
         self._on_stop("controller channel", self.controller_channel.shutdown)

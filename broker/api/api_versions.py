@@ -26,10 +26,10 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 def handle(call: Call[ApiVersionsRequest | None]) -> ApiVersionsResponse:
     request = call.request
     if request is None:  # a version this broker does not know; the network layer answers it as version 0
-        own = call.broker.handlers[ApiKey.API_VERSIONS]
+        low, high = call.broker.served_versions[ApiKey.API_VERSIONS]
         return ApiVersionsResponse(
             error_code=ErrorCode.UNSUPPORTED_VERSION,
-            api_keys=[ApiVersion(api_key=own.key, min_version=own.min_version, max_version=own.max_version)],
+            api_keys=[ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=low, max_version=high)],
         )
     if call.version >= 3:
         for text in (request.client_software_name, request.client_software_version):
@@ -40,8 +40,8 @@ def handle(call: Call[ApiVersionsRequest | None]) -> ApiVersionsResponse:
     features = call.broker.features
     return ApiVersionsResponse(
         api_keys=[
-            ApiVersion(api_key=handler.key, min_version=handler.min_version, max_version=handler.max_version)
-            for handler in sorted(call.broker.handlers.values(), key=lambda handler: handler.key)
+            ApiVersion(api_key=key, min_version=low, max_version=high)
+            for key, (low, high) in sorted(call.broker.served_versions.items())
         ],
         finalized_features_epoch=features.epoch,
         finalized_features=[

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from broker.api.authorization import NOT_ASKED, Operation, ResourceType, authorized_operations
-from broker.api.group_checks import coordinator_of, may
+from broker.api.group_checks import may
 from broker.api.registry import Call, api
 from broker.groups.consumer.assignors.spec import Partitions
 from broker.groups.consumer.config import max_version
@@ -45,7 +45,7 @@ def _error_form(
 
 @api(ApiKey.CONSUMER_GROUP_DESCRIBE, versions=(0, 1), error_form=_error_form, limit=max_version)
 def handle(call: Call[ConsumerGroupDescribeRequest]) -> ConsumerGroupDescribeResponse:
-    if not coordinator_of(call.broker).serves_consumer_protocol:
+    if not call.broker.group_coordinator.serves_consumer_protocol:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     return ConsumerGroupDescribeResponse(groups=[_describe(call, group_id) for group_id in call.request.group_ids])
 
@@ -54,7 +54,7 @@ def _describe(call: Call[ConsumerGroupDescribeRequest], group_id: str) -> Descri
     if not may(call, Operation.DESCRIBE, ResourceType.GROUP, group_id):
         return DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     try:
-        found = coordinator_of(call.broker).describe_consumer_group(group_id)
+        found = call.broker.group_coordinator.describe_consumer_group(group_id)
     except ApiError as error:
         return DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message)
     for member in found.members:

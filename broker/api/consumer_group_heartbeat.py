@@ -10,7 +10,7 @@ UNSUPPORTED_VERSION, as Kafka does in ZooKeeper mode; clients then use the class
 from __future__ import annotations
 
 from broker.api.authorization import Operation, ResourceType
-from broker.api.group_checks import coordinator_of, java_address, may, require_group
+from broker.api.group_checks import java_address, may, require_group
 from broker.api.registry import Call, api
 from broker.groups.consumer.config import max_version
 from broker.groups.consumer.model import by_topic, from_topics
@@ -27,7 +27,7 @@ from network.protocol.messages.consumer_group_heartbeat import (
 
 @api(ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=(0, 1), limit=max_version)
 def handle(call: Call[ConsumerGroupHeartbeatRequest]) -> None:
-    coordinator = coordinator_of(call.broker)
+    coordinator = call.broker.group_coordinator
     if not coordinator.serves_consumer_protocol:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     request = call.request

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.api.authorization import Operation, ResourceType
-from broker.api.group_checks import coordinator_of, may
+from broker.api.group_checks import may
 from broker.api.registry import Call, api
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode
@@ -20,7 +20,7 @@ def handle(call: Call[DeleteGroupsRequest]) -> DeleteGroupsResponse:
     allowed = [name for name in names if may(call, Operation.DELETE, ResourceType.GROUP, name)]
     results = dict.fromkeys(names, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if allowed:
-        results.update(coordinator_of(call.broker).admin.delete_groups(allowed))
+        results.update(call.broker.group_coordinator.admin.delete_groups(allowed))
     return _response(results)
 
 

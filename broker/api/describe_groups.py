@@ -6,7 +6,7 @@ A group that does not exist is described as Dead, without an error. 3 authorized
 from __future__ import annotations
 
 from broker.api.authorization import NOT_ASKED, Operation, ResourceType, authorized_operations
-from broker.api.group_checks import coordinator_of, may
+from broker.api.group_checks import may
 from broker.api.registry import Call, api
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode
@@ -32,7 +32,7 @@ def handle(call: Call[DescribeGroupsRequest]) -> DescribeGroupsResponse:
 def _describe(call: Call[DescribeGroupsRequest], group_id: str) -> DescribedGroup:
     if not may(call, Operation.DESCRIBE, ResourceType.GROUP, group_id):
         return DescribedGroup(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id=group_id)
-    found = coordinator_of(call.broker).admin.describe_group(group_id)
+    found = call.broker.group_coordinator.admin.describe_group(group_id)
     operations = NOT_ASKED
     if call.request.include_authorized_operations and found.error is ErrorCode.NONE:
         operations = authorized_operations(call.broker.authorizer, call.connection, ResourceType.GROUP, group_id)

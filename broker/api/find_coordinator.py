@@ -61,8 +61,8 @@ def _find(call: Call[FindCoordinatorRequest], key_type: int, key: str) -> Coordi
 
 
 def _partition(call: Call[FindCoordinatorRequest], key_type: int, topic: str, key: str) -> int:
-    if key_type == _GROUP and call.broker.group_coordinator is not None:
-        return int(call.broker.group_coordinator.partition_for(key))
+    if key_type == _GROUP:
+        return call.broker.group_coordinator.partition_for(key)
     return partition_for(key, call.broker.metadata_cache.partition_count(topic) or 1)
 
 

@@ -7,20 +7,10 @@ from typing import Any, TypeVar
 
 from broker.api.authorization import Operation, ResourceType
 from broker.api.registry import Call
-from broker.context import BrokerContext
-from broker.groups.coordinator import GroupCoordinator
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ApiError, ErrorCode
 
 T = TypeVar("T")
-
-
-def coordinator_of(broker: BrokerContext) -> GroupCoordinator:
-    """The group coordinator. Raises ApiError(COORDINATOR_NOT_AVAILABLE) before it exists."""
-    coordinator = broker.group_coordinator
-    if coordinator is None:
-        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    return coordinator  # type: ignore[no-any-return]
 
 
 def may(call: Call[Any], operation: Operation, resource: ResourceType, name: str) -> bool:

@@ -7,7 +7,7 @@ members; 7 protocol type, and a protocol name that may be null; 8 reason; 9 a le
 from __future__ import annotations
 
 from broker.api.authorization import Operation
-from broker.api.group_checks import coordinator_of, java_address, require_group, require_static_members
+from broker.api.group_checks import java_address, require_group, require_static_members
 from broker.api.registry import Call, api
 from broker.groups.classic.joining import JoinRequest
 from broker.groups.classic.member import JoinResult
@@ -25,7 +25,7 @@ def handle(call: Call[JoinGroupRequest]) -> None:
     request, version = call.request, call.version
     require_static_members(call, request.group_instance_id)
     require_group(call, Operation.READ, request.group_id)
-    coordinator_of(call.broker).join_group(
+    call.broker.group_coordinator.join_group(
         JoinRequest(
             group_id=request.group_id,
             member_id=request.member_id,

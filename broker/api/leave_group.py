@@ -6,7 +6,7 @@ Versions 0-2 carry one member, whose error is the top-level one; 3 a list, by me
 from __future__ import annotations
 
 from broker.api.authorization import Operation
-from broker.api.group_checks import coordinator_of, require_group
+from broker.api.group_checks import require_group
 from broker.api.registry import Call, api
 from broker.groups.coordinator import LeavingMember
 from network.protocol.api import ApiKey
@@ -22,7 +22,7 @@ def handle(call: Call[LeaveGroupRequest]) -> LeaveGroupResponse:
         leaving = [LeavingMember(request.member_id)]
     else:
         leaving = [LeavingMember(each.member_id, each.group_instance_id, each.reason) for each in request.members]
-    result = coordinator_of(call.broker).leave_group(request.group_id, leaving)
+    result = call.broker.group_coordinator.leave_group(request.group_id, leaving)
     if version <= 2:
         error = result.error
         if error is ErrorCode.NONE and result.members:

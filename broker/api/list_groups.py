@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from broker.api.authorization import CLUSTER_NAME, Operation, ResourceType
-from broker.api.group_checks import coordinator_of, may
+from broker.api.group_checks import may
 from broker.api.registry import Call, api
 from network.protocol.api import ApiKey
 from network.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
@@ -15,7 +15,7 @@ from network.protocol.messages.list_groups import ListedGroup, ListGroupsRequest
 @api(ApiKey.LIST_GROUPS, versions=(0, 5))
 def handle(call: Call[ListGroupsRequest]) -> ListGroupsResponse:
     request = call.request
-    error, groups = coordinator_of(call.broker).admin.list_groups(request.states_filter, request.types_filter)
+    error, groups = call.broker.group_coordinator.admin.list_groups(request.states_filter, request.types_filter)
     if not may(call, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         groups = [group for group in groups if may(call, Operation.DESCRIBE, ResourceType.GROUP, group.group_id)]
     return ListGroupsResponse(

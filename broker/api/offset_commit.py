@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from broker.api.authorization import Operation
 from broker.api.group_checks import (
-    coordinator_of,
     partition_error,
     require_group,
     require_static_members,
@@ -74,7 +73,7 @@ def handle(call: Call[OffsetCommitRequest]) -> None:
             request.generation_id_or_member_epoch,
             knows_epochs=call.version >= 9,
         )
-        coordinator_of(call.broker).offsets.commit(committer, offsets, respond)
+        call.broker.group_coordinator.offsets.commit(committer, offsets, respond)
 
 
 def _value(call: Call[OffsetCommitRequest], partition: OffsetCommitRequestPartition, now: int) -> OffsetAndMetadata:

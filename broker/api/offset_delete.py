@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.api.authorization import Operation
-from broker.api.group_checks import by_topic, coordinator_of, partition_error, require_group, topic_error
+from broker.api.group_checks import by_topic, partition_error, require_group, topic_error
 from broker.api.registry import Call, api
 from broker.groups.offsets.service import Results
 from log.topic_partition import TopicPartition
@@ -28,7 +28,7 @@ def handle(call: Call[OffsetDeleteRequest]) -> OffsetDeleteResponse:
             name = TopicPartition(topic.name, partition.partition_index)
             results[name] = denied if denied is not ErrorCode.NONE else partition_error(call, name)
     wanted = [partition for partition, error in results.items() if error is ErrorCode.NONE]
-    error, deleted = coordinator_of(call.broker).offsets.delete(request.group_id, wanted)
+    error, deleted = call.broker.group_coordinator.offsets.delete(request.group_id, wanted)
     if error is not ErrorCode.NONE:
         return OffsetDeleteResponse(error_code=error)
     results.update(deleted)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from broker.api.authorization import Operation, ResourceType
-from broker.api.group_checks import by_topic, coordinator_of, may, partition_error, require_group
+from broker.api.group_checks import by_topic, may, partition_error, require_group
 from broker.api.registry import Call, api
 from broker.groups.offsets.group_offsets import OffsetAndMetadata
 from broker.groups.offsets.service import FetchedOffset
@@ -102,7 +102,7 @@ def _fetch(
 ) -> tuple[ErrorCode, _Found]:
     if not may(call, Operation.DESCRIBE, ResourceType.GROUP, group_id):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED, {}
-    offsets = coordinator_of(call.broker).offsets
+    offsets = call.broker.group_coordinator.offsets
     if wanted is None:
         error, found = offsets.fetch(group_id, None, call.request.require_stable, member_id, member_epoch)
         allowed, _ = _split(call, found)

@@ -6,7 +6,7 @@ Answered when the assignment is stored. 3 static members; 5 protocol type and na
 from __future__ import annotations
 
 from broker.api.authorization import Operation
-from broker.api.group_checks import coordinator_of, require_group, require_static_members
+from broker.api.group_checks import require_group, require_static_members
 from broker.api.registry import Call, api
 from broker.groups.classic.member import SyncResult
 from network.protocol.api import ApiKey
@@ -32,7 +32,7 @@ def handle(call: Call[SyncGroupRequest]) -> None:
             )
         )
 
-    coordinator_of(call.broker).sync_group(
+    call.broker.group_coordinator.sync_group(
         request.group_id,
         request.generation_id,
         request.member_id,

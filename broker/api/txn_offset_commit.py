@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from broker.api.authorization import Operation, ResourceType
-from broker.api.group_checks import coordinator_of, may, partition_error, require_group, topic_error
+from broker.api.group_checks import may, partition_error, require_group, topic_error
 from broker.api.registry import Call, api
 from broker.groups.offsets.group_offsets import OffsetAndMetadata
 from broker.groups.offsets.service import Committer, Offsets, Results
@@ -62,7 +62,7 @@ def handle(call: Call[TxnOffsetCommitRequest]) -> None:
         return
     committer = Committer(request.group_id, request.member_id, request.group_instance_id, request.generation_id)
     producer = TransactionalProducer(request.producer_id, request.producer_epoch, request.transactional_id)
-    coordinator_of(call.broker).offsets.commit_in_transaction(committer, producer, offsets, respond)
+    call.broker.group_coordinator.offsets.commit_in_transaction(committer, producer, offsets, respond)
 
 
 def _response(call: Call[TxnOffsetCommitRequest], results: Results) -> TxnOffsetCommitResponse:

@@ -89,7 +89,7 @@ def _append(call: Call[WriteTxnMarkersRequest], marker: WritableTxnMarker, finis
         for tp, result in appends.items():
             errors[tp] = result.error
         decided = [tp.partition for tp in entries if tp.topic == OFFSETS_TOPIC and errors[tp] is ErrorCode.NONE]
-        if decided and broker.group_coordinator is not None:
+        if decided:
             broker.group_coordinator.on_transaction_completed(marker.producer_id, decided, marker.transaction_result)
         finish(errors)
 

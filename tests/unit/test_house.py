@@ -94,10 +94,6 @@ CIRCLES: list[set[str]] = [
         "spark_jobs.stream",
     },
     {
-        "broker.api.registry",
-        "broker.context",
-    },
-    {
         "broker.reconfiguration",
         "broker.server",
     },
