@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from network.protocol.fields import FIXED_FORMATS, Field
-from network.protocol.message import Message, Struct
+from network.protocol.fields import FIXED_FORMATS, Field, MessageSchema, Schema
 
 FIXED_SIZES: Final = {"?": 1, "b": 1, "B": 1, "x": 1, "h": 2, "H": 2, "i": 4, "I": 4, "q": 8, "d": 8, "16s": 16}
 
@@ -15,7 +14,7 @@ FIXED_SIZES: Final = {"?": 1, "b": 1, "B": 1, "x": 1, "h": 2, "H": 2, "i": 4, "I
 class Source:
     """Lines of a function being written, and the globals that they use."""
 
-    def __init__(self, message: type[Message], version: int) -> None:
+    def __init__(self, message: type[MessageSchema], version: int) -> None:
         self.message = message
         self.version = version
         self.flexible = version >= message.FLEXIBLE_VERSION
@@ -59,12 +58,12 @@ def literal(value: Any) -> str:
     return repr(value)
 
 
-def present(struct: type[Struct], version: int) -> list[Field]:
+def present(struct: type[Schema], version: int) -> list[Field]:
     """The untagged fields of `struct` in `version`, in wire order."""
     return [field for field in struct.FIELDS if field.tag is None and version in field.versions]
 
 
-def tagged(struct: type[Struct], version: int, flexible: bool) -> list[Field]:
+def tagged(struct: type[Schema], version: int, flexible: bool) -> list[Field]:
     """The tagged fields that `struct` knows in `version`, by tag."""
     if not flexible:
         return []
@@ -87,7 +86,7 @@ def minimum_size(field: Field, version: int, flexible: bool) -> int:
     return 2 if field.kind == "string" else 4
 
 
-def uses_records(struct: type[Struct], version: int) -> bool:
+def uses_records(struct: type[Schema], version: int) -> bool:
     """Whether the struct, or one inside it, has a records field in `version`."""
     for field in struct.FIELDS:
         if version not in field.versions:

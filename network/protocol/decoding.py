@@ -9,15 +9,17 @@ brought along.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from functools import cache, partial
 from itertools import repeat
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from network.protocol import primitives
 from network.protocol.codegen import FIXED_SIZES, Source, literal, minimum_size, present, tagged, uses_records
 from network.protocol.errors import ProtocolError
-from network.protocol.fields import FIXED_FORMATS, UNSET, Field
-from network.protocol.message import Decoder, Message, Struct
+from network.protocol.fields import FIXED_FORMATS, UNSET, Field, MessageSchema, Schema
+
+Decoder: TypeAlias = Callable[[Any, int, int], tuple[Any, int]]
 
 _HEAD = "def decode(data, p, end):"
 
@@ -26,7 +28,7 @@ COPY_BELOW: Final = 8192
 view. The records themselves are views of the original in any case."""
 
 
-def compile_decoder(message: type[Message], version: int) -> Decoder:
+def compile_decoder(message: type[MessageSchema], version: int) -> Decoder:
     """A function `(data, position, end) -> (message, position after it)`."""
     if not uses_records(message, version):
         return _DecoderSource(message, version).build("if type(data) is not bytes: data = bytes(data)")
@@ -41,7 +43,7 @@ def compile_decoder(message: type[Message], version: int) -> Decoder:
 
 
 class _DecoderSource(Source):
-    def __init__(self, message: type[Message], version: int, views: bool = False) -> None:
+    def __init__(self, message: type[MessageSchema], version: int, views: bool = False) -> None:
         super().__init__(message, version)
         self.views = views  # whether data is a memoryview, else bytes
         self.run: list[tuple[str, str]] = []  # struct formats read next, and what takes their values
@@ -92,7 +94,7 @@ class _DecoderSource(Source):
 
     # structs
 
-    def struct(self, var: str, cls: type[Struct], path: str) -> None:
+    def struct(self, var: str, cls: type[Schema], path: str) -> None:
         self.emit(f"{var} = {self.constant('new', _blank(cls))}()")
         fields = present(cls, self.version)
         known = tagged(cls, self.version, self.flexible)
@@ -268,6 +270,6 @@ class _DecoderSource(Source):
 
 
 @cache
-def _blank(cls: type[Struct]) -> Any:
+def _blank(cls: type[Schema]) -> Any:
     """Makes an instance with empty slots, faster than a call of `object.__new__` would."""
     return partial(object.__new__, cls)

@@ -10,16 +10,15 @@ import struct
 from typing import Any
 
 from network.protocol.codegen import present, tagged
-from network.protocol.fields import FIXED_FORMATS, Field
-from network.protocol.message import Message, Struct
+from network.protocol.fields import FIXED_FORMATS, Field, MessageSchema, Schema
 
 
-def explain(message: Message, version: int) -> str | None:
+def explain(message: MessageSchema, version: int) -> str | None:
     """The first value that `version` cannot hold, in words; None when none is found."""
     return _explain_struct(message, type(message), version, version >= message.FLEXIBLE_VERSION, "")
 
 
-def _explain_struct(value: Any, cls: type[Struct], version: int, flexible: bool, path: str) -> str | None:
+def _explain_struct(value: Any, cls: type[Schema], version: int, flexible: bool, path: str) -> str | None:
     if not isinstance(value, cls):
         return f"{path.rstrip('.') or 'it'} is {_short(value)}, not a {cls.__name__}"
     for field in present(cls, version) + tagged(cls, version, flexible):

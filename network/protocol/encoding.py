@@ -8,24 +8,26 @@ a wrong one makes Python raise, and `diagnosis` then finds it.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any, TypeAlias
 
 from network.protocol import primitives
 from network.protocol.codegen import Source, literal, present, tagged
-from network.protocol.fields import FIXED_FORMATS, UNSET, Field
-from network.protocol.message import Encoder, Message, Struct
+from network.protocol.fields import FIXED_FORMATS, UNSET, Field, MessageSchema, Schema
+
+Encoder: TypeAlias = Callable[[Any, list[Any], list[int]], None]
 
 _HEAD = "def encode(m, parts, marks):"
 
 
-def compile_encoder(message: type[Message], version: int) -> Encoder:
+def compile_encoder(message: type[MessageSchema], version: int) -> Encoder:
     """A function `(message, parts, marks)`; see `Message.encode_into`."""
     return _EncoderSource(message, version).build()
 
 
 class _EncoderSource(Source):
-    def __init__(self, message: type[Message], version: int) -> None:
+    def __init__(self, message: type[MessageSchema], version: int) -> None:
         super().__init__(message, version)
         self.run: list[tuple[str, str]] = []  # struct formats written next, and their values
         self.out = "parts"
@@ -79,7 +81,7 @@ class _EncoderSource(Source):
 
     # structs
 
-    def struct(self, var: str, cls: type[Struct], path: str) -> None:
+    def struct(self, var: str, cls: type[Schema], path: str) -> None:
         fields = present(cls, self.version)
         known = tagged(cls, self.version, self.flexible)
         for field in cls.FIELDS:
@@ -235,10 +237,10 @@ class _EncoderSource(Source):
             self.flush()
 
 
-_DEFAULTS: dict[type[Struct], Struct] = {}
+_DEFAULTS: dict[type[Schema], Schema] = {}
 
 
-def _default_struct(cls: type[Struct]) -> Struct:
+def _default_struct(cls: type[Schema]) -> Schema:
     """A shared instance of defaults, only ever compared with."""
     if cls not in _DEFAULTS:
         _DEFAULTS[cls] = cls()

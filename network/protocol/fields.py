@@ -18,13 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeAlias, TypeVar, cast
 
 from network.protocol.uuids import ZERO_UUID
 
 if TYPE_CHECKING:
     from network.file_range import FileRange
-    from network.protocol.message import Struct
 
 T = TypeVar("T")
 
@@ -55,6 +54,18 @@ FIXED_FORMATS: Final = {
 """struct format of the types whose size never varies."""
 
 
+class Schema(Protocol):
+    """What the compilers ask of the class of a struct; `message.Struct` is one."""
+
+    FIELDS: ClassVar[tuple[Field, ...]]
+
+
+class MessageSchema(Schema, Protocol):
+    """And of the class of a message."""
+
+    FLEXIBLE_VERSION: ClassVar[int]
+
+
 class _Unset:
     def __repr__(self) -> str:
         return "<unset>"
@@ -81,7 +92,7 @@ class Field:
     default: Any
     ignorable: bool
     tag: int | None
-    struct: type[Struct] | None = None
+    struct: type[Schema] | None = None
     element: Field | None = None
     name: str = ""
 
@@ -121,7 +132,7 @@ def _field(
     default: object,
     ignorable: bool,
     tag: int | None,
-    struct: type[Struct] | None = None,
+    struct: type[Schema] | None = None,
     element: Field | None = None,
 ) -> Any:
     if isinstance(default, _Unset):
@@ -207,7 +218,7 @@ def struct(
     tag: int | None = None,
 ) -> T:
     """One nested struct; the default is a struct of defaults, or null with `default=None`."""
-    return cast(T, _field("struct", versions, nullable, default, ignorable, tag, struct=cast("type[Struct]", of)))
+    return cast(T, _field("struct", versions, nullable, default, ignorable, tag, struct=cast("type[Schema]", of)))
 
 
 def array(
@@ -221,7 +232,7 @@ def array(
 ) -> list[T]:
     """A list of structs or of primitive values (`array(int32)`); the default is empty, or null with `default=None`."""
     if isinstance(of, type):
-        element = Field("struct", version_range("0+"), range(0), UNSET, False, None, struct=cast("type[Struct]", of))
+        element = Field("struct", version_range("0+"), range(0), UNSET, False, None, struct=cast("type[Schema]", of))
     else:
         element = cast(Field, of())
     return cast("list[T]", _field("array", versions, nullable, default, ignorable, tag, element=element))

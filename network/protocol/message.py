@@ -8,9 +8,11 @@ version) is used.
 from __future__ import annotations
 
 import struct as _struct
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeAlias, cast, dataclass_transform
 
+from network.protocol.decoding import Decoder, compile_decoder
+from network.protocol.diagnosis import explain
+from network.protocol.encoding import Encoder, compile_encoder
 from network.protocol.errors import ProtocolError
 from network.protocol.fields import NEVER, UNSET, Buffer, Field
 from network.protocol.primitives import as_buffer
@@ -19,9 +21,6 @@ if TYPE_CHECKING:
     from network.file_range import FileRange
 
     Part: TypeAlias = bytes | memoryview | FileRange
-
-Decoder: TypeAlias = Callable[[Any, int, int], tuple[Any, int]]
-Encoder: TypeAlias = Callable[[Any, list[Any], list[int]], None]
 
 _BAD_BYTES = (_struct.error, IndexError, UnicodeDecodeError)
 _BAD_VALUES = (_struct.error, AttributeError, TypeError, UnicodeEncodeError, OverflowError)
@@ -188,8 +187,6 @@ class Message(Struct):
         try:
             encoder(self, parts, marks)
         except _BAD_VALUES as error:
-            from network.protocol.diagnosis import explain
-
             reason = explain(self, version) or str(error)
             raise ProtocolError(f"{type(self).__name__} v{version} cannot be encoded: {reason}") from error
 
@@ -200,16 +197,12 @@ class Message(Struct):
 
     @classmethod
     def _compile_decoder(cls, version: int) -> Decoder:
-        from network.protocol.decoding import compile_decoder
-
         cls._check_version(version)
         decoder = cls._decoders[version] = compile_decoder(cls, version)
         return decoder
 
     @classmethod
     def _compile_encoder(cls, version: int) -> Encoder:
-        from network.protocol.encoding import compile_encoder
-
         cls._check_version(version)
         encoder = cls._encoders[version] = compile_encoder(cls, version)
         return encoder
