@@ -443,11 +443,9 @@ def _spare_the_collector() -> None:
     gc.set_threshold(*_GC_THRESHOLDS)
 
 
-def run_server(config_file: Path | None, overrides: Sequence[str] = ()) -> int:
+def run_server(config_file: Path | None, overrides: Sequence[str] = (), log_level: str = "INFO") -> int:
     """Run one broker until SIGTERM or SIGINT; returns the exit status. Logs go to standard error."""
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
-    )
+    logging.basicConfig(stream=sys.stderr, level=log_level, format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)")
     logging.getLogger("kazoo").setLevel(logging.WARNING)
     try:
         config = KafkaConfig.from_file(config_file, parse_overrides(overrides))

@@ -21,15 +21,32 @@ TOPIC_PATIENCE_MS = 3_000
 
 
 def bootstrap_option(function: F) -> F:
-    """``--bootstrap-server host:port[,host:port]``, also from ODRADEK_BOOTSTRAP_SERVER."""
+    """``--bootstrap-server host:port[,host:port]``, also from ODRADEK_BOOTSTRAP_SERVER; without either the brokers of
+    the `odradek dev` that runs, and of nothing else that happens to listen on its port."""
     return click.option(
         "--bootstrap-server",
         "-b",
-        default="127.0.0.1:9092",
-        show_default=True,
+        callback=lambda _context, _parameter, value: value or of_the_running_cluster(),
         envvar="ODRADEK_BOOTSTRAP_SERVER",
-        help="Brokers to start from, host:port separated by commas.",
+        help="Brokers to start from, host:port separated by commas.  [default: the running `odradek dev`]",
     )(function)
+
+
+def of_the_running_cluster() -> str:
+    """The address of the one `odradek dev` that runs, said on standard error. Raises CommandError."""
+    from broker.dev.running import running_clusters
+
+    clusters = running_clusters()
+    if not clusters:
+        raise CommandError("no `odradek dev` runs: start one, or name brokers with --bootstrap-server", exit_code=2)
+    if len(clusters) > 1:
+        raise CommandError(
+            "several `odradek dev` run: choose with --bootstrap-server "
+            + " or ".join(cluster.bootstrap for cluster in clusters),
+            exit_code=2,
+        )
+    click.echo(f"odradek: using the cluster of `odradek dev` at {clusters[0].bootstrap}", err=True)
+    return clusters[0].bootstrap
 
 
 @contextlib.contextmanager

@@ -2,39 +2,69 @@
 
 from __future__ import annotations
 
-import signal
+import os
 import tempfile
-import threading
 from pathlib import Path
-from types import FrameType
 
 import click
 
 from broker.cli.errors import CommandError
-from broker.dev.cluster import DevCluster
+from broker.cli.server import LOG_LEVELS
 from broker.dev.processes import free_ports
-from broker.dev.waiting import wait_until
-from broker.dev.zookeeper import ZooKeeperServer
+from broker.dev.running import TEMPORARY_PREFIX, RunningCluster, noted, running_clusters
+from broker.dev.stop_request import StopRequest
+from broker.dev.supervisor import DEFAULT, JAVA, Plan, Supervisor
 from timer.clock import SystemClock
+
+TOKEN = "ODRADEK_CONTROL_TOKEN"
+_LOOK_MS = 500
 
 
 @click.command("dev")
 @click.option("--brokers", default=3, show_default=True, type=click.IntRange(1, 32), help="How many brokers.")
-@click.option("--port", default=9092, show_default=True, type=click.IntRange(1, 65535), help="First broker's port.")
+@click.option(
+    "--port", default=9092, show_default=True, type=click.IntRange(0, 65535), help="First broker's port; 0: free ones."
+)
 @click.option("--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Kept data; temporary without it.")
 @click.option("--zookeeper", metavar="HOST:PORT", help="Use this ZooKeeper instead of starting one.")
+@click.option("--java", is_flag=True, help="Start a real ZooKeeper instead of the embedded one.")
+@click.option("--restart", is_flag=True, help="Start a broker again that ends by itself.")
 @click.option("--override", multiple=True, metavar="KEY=VALUE", help="Configuration of all brokers; repeatable.")
-def command(brokers: int, port: int, data_dir: Path | None, zookeeper: str | None, override: tuple[str, ...]) -> None:
+@click.option("--log-level", default="INFO", show_default=True, type=click.Choice(LOG_LEVELS, case_sensitive=False))
+@click.option("--control", is_flag=True, hidden=True)
+def command(
+    brokers: int,
+    port: int,
+    data_dir: Path | None,
+    zookeeper: str | None,
+    java: bool,
+    restart: bool,
+    override: tuple[str, ...],
+    log_level: str,
+    control: bool,
+) -> None:
     """Run a local cluster until Ctrl-C or SIGTERM. One line says when all brokers serve."""
-    stopped = threading.Event()
+    if zookeeper and java:
+        raise CommandError("--zookeeper and --java exclude each other", exit_code=2)
+    if port + brokers > 65_536:
+        raise CommandError(f"there are no {brokers} ports from {port} on", exit_code=2)
+    running_clusters()  # what others have left behind is removed
+    with tempfile.TemporaryDirectory(prefix=TEMPORARY_PREFIX, ignore_cleanup_errors=True) as temporary:
+        plan = Plan(
+            ports=[port + n for n in range(brokers)] if port else free_ports(brokers),
+            directory=data_dir or Path(temporary),
+            zookeeper=zookeeper or (JAVA if java else DEFAULT),
+            keeps_data=data_dir is not None,
+            restarts=restart,
+            settings=_settings(override),
+            log_level=log_level.upper(),
+        )
+        if control:
+            from broker.dev.controlled import ControlledCluster
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        stopped.set()
-
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, stop)
-    with tempfile.TemporaryDirectory(prefix="odradek-dev-") as temporary:
-        run(data_dir or Path(temporary), brokers, port, zookeeper, _settings(override), stopped)
+            ControlledCluster(plan, SystemClock(), os.environ.pop(TOKEN), _tell).run()
+        else:
+            run(plan, temporary)
 
 
 def _settings(overrides: tuple[str, ...]) -> dict[str, str]:
@@ -47,33 +77,29 @@ def _settings(overrides: tuple[str, ...]) -> dict[str, str]:
     return settings
 
 
-def run(
-    directory: Path,
-    brokers: int,
-    port: int,
-    zookeeper: str | None,
-    settings: dict[str, str],
-    stopped: threading.Event,
-) -> None:
-    """Start, say so, wait for the stop, stop everything in order. Raises CommandError."""
-    clock = SystemClock()
-    server = None
-    cluster = None
+def _tell(text: str) -> None:
+    click.echo(f"odradek: {text}", err=True)
+
+
+def run(plan: Plan, temporary: str) -> None:
+    """Start, say so, look after it until the stop, stop everything in order. Raises CommandError."""
+    stop = StopRequest()
+
+    def goes_on() -> bool:
+        stop.wait(0)
+        return not stop.is_set
+
+    supervisor = Supervisor(plan, SystemClock(), _tell)
     try:
-        if zookeeper is None:
-            server = ZooKeeperServer(directory / "zookeeper", free_ports(1)[0])
-            server.wait_until_ready(clock)
-            zookeeper = server.connect
-        cluster = DevCluster([port + n for n in range(brokers)], directory, zookeeper, clock, settings)
-        cluster.start()
-        click.echo(f"ready: bootstrap.servers={cluster.bootstrap} zookeeper.connect={zookeeper}")
-        while not stopped.is_set():
-            wait_until(stopped.is_set, clock, 500)
-            cluster.check()
-            if server is not None and not server.process.is_running:
-                raise CommandError(f"ZooKeeper ended by itself:\n{server.process.log_tail()}")
+        if not supervisor.start(goes_on):
+            return
+        bootstrap, zookeeper = supervisor.cluster.bootstrap, supervisor.zookeeper_connect
+        with noted(RunningCluster(os.getpid(), bootstrap, zookeeper, "" if plan.keeps_data else temporary)):
+            click.echo(f"ready: bootstrap.servers={bootstrap} zookeeper.connect={zookeeper}")
+            while not stop.is_set:
+                stop.wait(_LOOK_MS)
+                supervisor.look()
+                if supervisor.is_over:
+                    raise CommandError("no broker is left")
     finally:
-        if cluster is not None:
-            cluster.stop()
-        if server is not None:
-            server.stop()
+        supervisor.stop()

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+
 
 @click.command("server")
 @click.option(
@@ -17,8 +19,9 @@ import click
     help="server.properties with Kafka's keys.",
 )
 @click.option("--override", multiple=True, metavar="KEY=VALUE", help="Set a key over the file; repeatable.")
-def command(config_file: Path, override: tuple[str, ...]) -> None:
+@click.option("--log-level", default="INFO", show_default=True, type=click.Choice(LOG_LEVELS, case_sensitive=False))
+def command(config_file: Path, override: tuple[str, ...], log_level: str) -> None:
     """Run one broker until SIGTERM or Ctrl-C, which stop it in a controlled way. Logs go to standard error."""
     from broker.server import run_server
 
-    sys.exit(run_server(config_file, list(override)))
+    sys.exit(run_server(config_file, list(override), log_level.upper()))

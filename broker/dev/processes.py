@@ -8,11 +8,16 @@ import random
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import broker
 from broker.cli.errors import CommandError
+from broker.dev.parent import tie
 
+# The command line as a program of its own: a child that finds our packages whatever lies in the working directory.
+ODRADEK = (sys.executable, "-P", str(Path(broker.__file__).resolve().parents[1] / "odradek" / "__main__.py"))
 # Longer than a broker's controlled shutdown; then the process is killed.
 STOP_TIMEOUT_S = 30.0
 
@@ -31,17 +36,22 @@ class ManagedProcess:
         *,
         environment: Mapping[str, str] | None = None,
         directory: Path | None = None,
+        tied: bool = False,
     ) -> None:
+        """``tied``: it ends with this process, however this one ends, if its program calls `end_with_parent`."""
         self.name = name
         self.log_file = log_file
         log_file.parent.mkdir(parents=True, exist_ok=True)
+        tie_environment, inherited = tie() if tied else ({}, ())
+        environment = {**tie_environment, **(environment or {})}
         with log_file.open("ab") as output:
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=None if environment is None else {**os.environ, **environment},
+                env={**os.environ, **environment},
+                pass_fds=inherited,
                 cwd=directory,
                 start_new_session=True,
             )

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
+import signal
 import socket
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
+from typing import NoReturn, Protocol
 
 from broker.cli.errors import CommandError, MissingPrerequisiteError
+from broker.dev import java_attendant, parent
 from broker.dev.java import find_java
-from broker.dev.processes import ManagedProcess
+from broker.dev.processes import ODRADEK, ManagedProcess
+from broker.dev.waiting import wait_until
 from timer.clock import Clock
 
 MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
@@ -56,7 +64,7 @@ def library_folder() -> Path:
         spec = importlib.util.find_spec("pyspark")
         if spec is None or spec.origin is None:
             raise MissingPrerequisiteError(
-                "no ZooKeeper jars: pip install 'odradek[dev]' (they come with pyspark), "
+                "no ZooKeeper jars: pip install 'odradek[spark]' (they come with pyspark), "
                 "or set ODRADEK_ZOOKEEPER_LIBS to a folder of them"
             )
         folder = Path(spec.origin).parent / "jars"
@@ -76,55 +84,133 @@ def class_path(folder: Path) -> str:
     return os.pathsep.join(str(jar) for jar in sorted(folder.glob("*.jar")) if jar.name.startswith(_USEFUL))
 
 
+class DevZooKeeper(Protocol):
+    """A ZooKeeper process of a local cluster, whatever is inside. ``connect`` is its ``host:port``."""
+
+    connect: str
+    process: ManagedProcess
+
+    def is_ready(self) -> bool:
+        """Whether it serves. Raises CommandError with the end of its log when it has ended."""
+        ...
+
+    def stop(self) -> None:
+        """A clean stop."""
+        ...
+
+
+def java_command(data_dir: Path, port: int, host: str) -> list[str]:
+    """The command of a real server; its configuration is written into ``data_dir``. Raises CommandError."""
+    java = find_java()
+    folder = library_folder()
+    data_dir = data_dir.absolute()
+    data_dir.mkdir(parents=True, exist_ok=True)
+    if not os.access(data_dir, os.W_OK):
+        raise CommandError(f"the data directory {data_dir} can't be written")
+    config = data_dir / "zoo.cfg"
+    config.write_text(_ZOO_CFG.format(data_dir=data_dir / "data", port=port, host=host))
+    logging = data_dir / "log4j2.properties"
+    logging.write_text(_LOG4J2)
+    return [
+        java,
+        "-Xmx256m",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-XX:-UsePerfData",
+        f"-Dlog4j2.configurationFile={logging}",
+        "-cp",
+        class_path(folder),
+        MAIN_CLASS,
+        str(config),
+    ]
+
+
 class ZooKeeperServer:
-    """One server process. ``connect`` is its ``host:port``."""
+    """A real server, in a JVM that ends with this process."""
 
     def __init__(self, data_dir: Path, port: int, host: str = "127.0.0.1", log_file: Path | None = None) -> None:
-        java = find_java()
-        folder = library_folder()
-        data_dir = data_dir.absolute()
-        data_dir.mkdir(parents=True, exist_ok=True)
-        if not os.access(data_dir, os.W_OK):
-            raise CommandError(f"the data directory {data_dir} can't be written")
-        config = data_dir / "zoo.cfg"
-        config.write_text(_ZOO_CFG.format(data_dir=data_dir / "data", port=port, host=host))
-        logging = data_dir / "log4j2.properties"
-        logging.write_text(_LOG4J2)
         self.host = host
         self.port = port
         self.connect = f"{host}:{port}"
+        # A program of the standard library alone, which becomes Java.
+        tied = [sys.executable, "-I", "-S", str(Path(parent.__file__).resolve())]
         self.process = ManagedProcess(
             "zookeeper",
-            [
-                java,
-                "-Xmx256m",
-                "-XX:+UseSerialGC",
-                "-XX:TieredStopAtLevel=1",
-                "-XX:-UsePerfData",
-                f"-Dlog4j2.configurationFile={logging}",
-                "-cp",
-                class_path(folder),
-                MAIN_CLASS,
-                str(config),
-            ],
-            log_file or data_dir / "zookeeper.log",
+            [*tied, *java_command(data_dir, port, host)],
+            log_file or data_dir.absolute() / "zookeeper.log",
+            tied=True,
         )
+
+    def is_ready(self) -> bool:
+        return _serves(self.process, self.host, self.port)
 
     def wait_until_ready(self, clock: Clock, timeout_ms: int = 20_000) -> None:
         """Until it serves requests. Raises CommandError with the end of its log when it does not."""
-        from broker.dev.waiting import wait_until
-
-        def ready() -> bool:
-            if not self.process.is_running:
-                raise CommandError(f"ZooKeeper ended at start:\n{self.process.log_tail()}")
-            return is_serving(self.host, self.port)
-
-        if not wait_until(ready, clock, timeout_ms):
-            raise CommandError(f"ZooKeeper did not answer on {self.connect}:\n{self.process.log_tail()}")
+        _wait_until_ready(self, clock, timeout_ms)
 
     def stop(self) -> None:
         """A clean stop."""
         self.process.stop()
+
+
+def become_java(data_dir: Path | None, port: int, host: str) -> NoReturn:
+    """Replace this process by a real server: what is sent to it is sent to ZooKeeper. Raises CommandError.
+
+    A small process beside it says when it serves and, without ``data_dir``, removes the temporary directory in the end.
+    """
+    directory = data_dir or Path(tempfile.mkdtemp(prefix="odradek-zookeeper-"))
+    log_file = directory.absolute() / "zookeeper.log"
+    try:
+        command = java_command(directory, port, host)
+        reader, writer = os.pipe()
+        os.set_inheritable(writer, True)
+        attendant = [sys.executable, "-I", "-S", str(Path(java_attendant.__file__).resolve()), host, str(port)]
+        arguments = [str(log_file), *([str(directory)] if data_dir is None else [])]
+        # In a session of its own: a Ctrl-C is for ZooKeeper.
+        subprocess.Popen([*attendant, *arguments], stdin=reader, start_new_session=True)
+        with log_file.open("ab") as output:
+            os.dup2(output.fileno(), 1)
+            os.dup2(output.fileno(), 2)
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        os.execv(command[0], command)
+    except BaseException:
+        if data_dir is None:
+            shutil.rmtree(directory, ignore_errors=True)
+        raise
+
+
+class EmbeddedZooKeeper:
+    """Odradek's own server of one node. Without ``data_dir`` it keeps everything in memory."""
+
+    def __init__(self, data_dir: Path | None, port: int, log_file: Path, host: str = "127.0.0.1") -> None:
+        self.host = host
+        self.port = port
+        self.connect = f"{host}:{port}"
+        store = ["--in-memory"] if data_dir is None else ["--data-dir", str(data_dir.absolute())]
+        command = [*ODRADEK, "zookeeper", *store, "--host", host, "--port", str(port)]
+        self.process = ManagedProcess("zookeeper", command, log_file, tied=True)
+
+    def is_ready(self) -> bool:
+        return _serves(self.process, self.host, self.port)
+
+    def wait_until_ready(self, clock: Clock, timeout_ms: int = 20_000) -> None:
+        """Until it serves requests. Raises CommandError with the end of its log when it does not."""
+        _wait_until_ready(self, clock, timeout_ms)
+
+    def stop(self) -> None:
+        """A clean stop."""
+        self.process.stop()
+
+
+def _serves(process: ManagedProcess, host: str, port: int) -> bool:
+    if not process.is_running:
+        raise CommandError(f"ZooKeeper ended at start:\n{process.log_tail()}")
+    return is_serving(host, port)
+
+
+def _wait_until_ready(server: DevZooKeeper, clock: Clock, timeout_ms: int) -> None:
+    if not wait_until(server.is_ready, clock, timeout_ms):
+        raise CommandError(f"ZooKeeper did not answer on {server.connect}:\n{server.process.log_tail()}")
 
 
 def is_serving(host: str, port: int) -> bool:

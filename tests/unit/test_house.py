@@ -49,6 +49,7 @@ CIRCLES: list[set[str]] = [
 PRIVATE = {
     "network/protocol/errors.py: member._value_",  # how `enum` wants a member with attributes to be made
     "broker/server.py: os._exit",
+    "broker/dev/parent.py: os._exit",  # a child whose parent has died has nobody to tell
     "spark_jobs/jobs/session.py: spark._jsc",  # pyspark has no other way to the JVM's application id
     "controller/zk/kazoo_handle.py: client._call",  # kazoo has no public call for a request of one's own
     "network/request_channel.py: request._writer",
@@ -57,6 +58,7 @@ PRIVATE = {
 
 THREADS = {
     # Where threads live: every loop of the house, the loops of the network, and pools.
+    "broker/dev/parent.py": 1,  # a child watches the pipe of its parent before anything else of ours is imported
     "timer/worker.py": 1,
     "network/acceptor.py": 1,
     "network/handler_pool.py": 1,
