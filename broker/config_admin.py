@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.config.broker_keys import BROKER_KEYS
+from broker.config.dynamic import validate_dynamic
 from broker.config.group_keys import validate_group_overrides
-from broker.config.honoured import check_honoured
-from broker.config.keys import ConfigError, ConfigType, UpdateMode, parse_value
+from broker.config.keys import ConfigError, ConfigType, ForbiddenConfigError
 from broker.config.topic_config import validate_topic_overrides
 from broker.config.topic_keys import TOPIC_KEYS
 from broker.groups.consumer.config import is_enabled
@@ -27,17 +27,6 @@ SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 TOPIC_RESOURCE, BROKER_RESOURCE, LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE = 2, 4, 8, 16
 GROUP_RESOURCE = 32
 DEFAULT_BROKER = "<default>"
-
-_THREAD_COUNTS = frozenset(
-    {
-        "num.network.threads",
-        "num.io.threads",
-        "num.replica.fetchers",
-        "num.recovery.threads.per.data.dir",
-        "background.threads",
-        "log.cleaner.threads",
-    }
-)
 
 
 class Operation(NamedTuple):
@@ -59,26 +48,24 @@ class ConfigAdmin:
         return self._zk.config(self.entity_path(resource_type, name))
 
     def entity_path(self, resource_type: int, name: str) -> str:
-        """Raises INVALID_REQUEST for a broker resource that is not this broker's."""
+        """Raises INVALID_REQUEST for a broker resource that is not this broker's, or empty."""
         if resource_type == TOPIC_RESOURCE:
             return f"topics/{name}"
         if resource_type == GROUP_RESOURCE:
             return paths.group_config(name)
         if name == "":
             return f"brokers/{DEFAULT_BROKER}"
-        self.check_own_broker(name)
+        self.check_own_broker(name, "Node", f"Unexpected broker id, expected {self._config.broker_id}, but received")
         return f"brokers/{name}"
 
-    def check_own_broker(self, name: str) -> None:
+    def check_own_broker(self, name: str, what: str, otherwise: str) -> None:
+        """Raises INVALID_REQUEST for a name that is no number (`what` is), or `otherwise` for another broker's."""
         try:
             broker_id = int(name)
         except ValueError:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}") from None
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{what} id must be an integer, but it is: {name}") from None
         if broker_id != self._config.broker_id:
-            raise ApiError(
-                ErrorCode.INVALID_REQUEST,
-                f"Unexpected broker id, expected {self._config.broker_id} or empty string, but received {name}",
-            )
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{otherwise} {name}")
 
     def apply(
         self, base: Mapping[str, str], operations: Sequence[Operation], keys: Mapping[str, object]
@@ -102,10 +89,10 @@ class ConfigAdmin:
                     raise ApiError(
                         ErrorCode.INVALID_CONFIG, f"Config value {what} is not allowed for config key: {name}"
                     )
-                current = parse_value(key, result.get(name, key.default)) or []
-                given = [item.strip() for item in (value or "").split(",") if item.strip()]
+                # Blanks around items count, as in Kafka: lists are compared as they are stored.
+                current, given = _items(result.get(name, key.default) or ""), _items(value or "") or [""]
                 if operation.kind == APPEND:
-                    current.extend(item for item in given if item not in current)
+                    current = [*current, *(item for item in given if item not in current)]
                 else:
                     for item in given:
                         if item in current:
@@ -149,46 +136,33 @@ class ConfigAdmin:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{topic}' does not exist.")
         try:
             validate_topic_overrides(overrides, self._config)
-        except ConfigError as error:
+        except ForbiddenConfigError as error:
             raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from None
+        except ConfigError as error:
+            resource = f"ConfigResource(type=TOPIC, name='{topic}')"
+            text = f"Invalid config value for resource {resource}: {error}"
+            raise ApiError(ErrorCode.INVALID_CONFIG, text) from None
         if not validate_only:
             self._admin.change_configs(f"topics/{topic}", overrides)
 
     def write_broker(self, name: str, overrides: Mapping[str, str], *, validate_only: bool) -> None:
         path = self.entity_path(BROKER_RESOURCE, name)
         try:
-            self.validate_broker(overrides, per_broker=bool(name))
+            validate_dynamic(overrides, self._config, per_broker=bool(name))
         except ConfigError as error:
             raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from None
         if not validate_only:
             self._admin.change_configs(path, overrides)
 
-    def validate_broker(self, overrides: Mapping[str, str], *, per_broker: bool) -> None:
-        """Check the dynamic overrides of one broker, or of all. Raises `ConfigError`."""
-        for name, text in overrides.items():
-            check_honoured(name, text)
-            key = BROKER_KEYS.get(name)
-            if key is None:
-                continue  # unknown keys are kept for plug-ins
-            if key.mode is UpdateMode.READ_ONLY:
-                raise ConfigError(f"Cannot update these configs dynamically: {name}")
-            if key.mode is UpdateMode.PER_BROKER and not per_broker:
-                raise ConfigError(f"Cannot update these configs at default cluster level: {name}")
-            value = parse_value(key, text)
-            if name in _THREAD_COUNTS:
-                _check_thread_count(name, int(value), self._config.get_int(name))
+
+def _items(text: str) -> list[str]:
+    """What stands between commas; nothing at the end is no item."""
+    items = text.split(",")
+    while items and not items[-1]:
+        items.pop()
+    return items
 
 
 def _check_group(group: str) -> None:
     if not group:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
-
-
-def _check_thread_count(name: str, value: int, current: int) -> None:
-    what = f"Dynamic thread count update validation failed, {name}: {value}"
-    if value < 1:
-        raise ConfigError(f"{what}, value should be at least 1")
-    if value < current // 2:
-        raise ConfigError(f"{what}, value should be at least half the current value {current}")
-    if value > current * 2:
-        raise ConfigError(f"{what}, value should not be greater than double the current value {current}")

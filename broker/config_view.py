@@ -11,8 +11,8 @@ from typing import Any
 from broker.config.broker_keys import BROKER_KEYS, synonyms_of
 from broker.config.group_keys import GROUP_KEYS, group_defaults
 from broker.config.kafka_config import KafkaConfig
-from broker.config.keys import ConfigKey, UpdateMode
-from broker.config.topic_config import to_text, topic_defaults
+from broker.config.keys import ConfigKey, UpdateMode, shown, to_text
+from broker.config.topic_config import topic_defaults
 from broker.config.topic_keys import TOPIC_KEYS
 
 
@@ -55,13 +55,16 @@ class ConfigView:
 
     def topic_entries(self, overrides: Mapping[str, str]) -> list[ConfigEntry]:
         """Every topic config of a topic with these overrides."""
-        effective = {**topic_defaults(self._config), **overrides}
-        return [self._topic_entry(key, overrides, effective[name]) for name, key in TOPIC_KEYS.items()]
+        defaults = topic_defaults(self._config)
+        return [self._topic_entry(key, overrides, defaults[name]) for name, key in TOPIC_KEYS.items()]
 
-    def _topic_entry(self, key: ConfigKey, overrides: Mapping[str, str], value: str) -> ConfigEntry:
+    def _topic_entry(self, key: ConfigKey, overrides: Mapping[str, str], default: str) -> ConfigEntry:
+        """The topic's own value as it is understood; what brokers were given is shown as it was typed."""
         synonyms = [] if key.broker_key is None else list(self._synonyms(key.broker_key))
+        value = default
         if key.name in overrides:
-            synonyms.insert(0, Synonym(key.name, overrides[key.name], Source.TOPIC))
+            value = shown(key, overrides[key.name])
+            synonyms.insert(0, Synonym(key.name, value, Source.TOPIC))
         source = synonyms[0].source if synonyms else Source.DEFAULT
         return ConfigEntry(key.name, value, source, type=int(key.type), synonyms=synonyms)
 
@@ -71,7 +74,7 @@ class ConfigView:
         entries = []
         for name, key in GROUP_KEYS.items():
             source = Source.GROUP if name in overrides else Source.DEFAULT
-            value = overrides[name].strip() if name in overrides else str(defaults[name])
+            value = shown(key, overrides[name]) if name in overrides else str(defaults[name])
             entries.append(
                 ConfigEntry(name, value, source, type=int(key.type), synonyms=[Synonym(name, value, source)])
             )
@@ -85,12 +88,23 @@ class ConfigView:
             for name, key in BROKER_KEYS.items()
             if not key.internal and (key.mode is not UpdateMode.DYNAMIC_ONLY or self._is_dynamic(name))
         ]
-        entries.extend(
-            ConfigEntry(name, None, Source.STATIC, sensitive=True, read_only=True)
-            for name in self._config.originals
-            if name not in BROKER_KEYS
-        )
+        entries.extend(self._unknown_entries())
         return entries
+
+    def _unknown_entries(self) -> Iterator[ConfigEntry]:
+        """What they hold may be a secret."""
+        levels = self._set_levels()
+        for name in dict.fromkeys(name for _, values in levels for name in values if name not in BROKER_KEYS):
+            synonyms = [Synonym(name, None, source) for source, values in levels if name in values]
+            yield ConfigEntry(name, None, synonyms[0].source, sensitive=True, read_only=True, synonyms=synonyms)
+
+    def _set_levels(self) -> list[tuple[Source, Mapping[str, str]]]:
+        config = self._config
+        return [
+            (Source.DYNAMIC_BROKER, config.dynamic_broker),
+            (Source.DYNAMIC_DEFAULT, config.dynamic_default),
+            (Source.STATIC, config.originals),
+        ]
 
     def _is_dynamic(self, name: str) -> bool:
         return name in self._config.dynamic_broker or name in self._config.dynamic_default
@@ -99,8 +113,9 @@ class ConfigView:
         synonyms = list(self._synonyms(key.name))
         source = synonyms[0].source if synonyms else Source.DEFAULT
         text = None if value is None or key.sensitive else to_text(value, key.type)
-        read_only = key.mode in (UpdateMode.READ_ONLY, UpdateMode.DYNAMIC_ONLY)
-        return ConfigEntry(key.name, text, source, key.sensitive, read_only, int(key.type), synonyms)
+        if key.mode is UpdateMode.DYNAMIC_ONLY:
+            text = synonyms[0].value  # Kafka does not know its type here
+        return ConfigEntry(key.name, text, source, key.sensitive, _is_read_only(key), int(key.type), synonyms)
 
     def default_broker_entries(self, stored: Mapping[str, str]) -> list[ConfigEntry]:
         """The cluster-wide dynamic defaults only."""
@@ -108,22 +123,16 @@ class ConfigView:
         for name, value in stored.items():
             key = BROKER_KEYS.get(name)
             sensitive = key is None or key.sensitive
-            shown = None if sensitive else value
-            synonym = Synonym(name, shown, Source.DYNAMIC_DEFAULT)
+            text = None if sensitive else value
+            synonym = Synonym(name, text, Source.DYNAMIC_DEFAULT)
             type_ = 0 if key is None else int(key.type)
-            read_only = key is None or key.mode is UpdateMode.READ_ONLY
-            entries.append(ConfigEntry(name, shown, Source.DYNAMIC_DEFAULT, sensitive, read_only, type_, [synonym]))
+            read_only = key is None or _is_read_only(key)
+            entries.append(ConfigEntry(name, text, Source.DYNAMIC_DEFAULT, sensitive, read_only, type_, [synonym]))
         return entries
 
     def _synonyms(self, name: str) -> Iterator[Synonym]:
-        config = self._config
         names = synonyms_of(name)
-        levels: tuple[tuple[Source, Mapping[str, str | None]], ...] = (
-            (Source.DYNAMIC_BROKER, config.dynamic_broker),
-            (Source.DYNAMIC_DEFAULT, config.dynamic_default),
-            (Source.STATIC, config.originals),
-            (Source.DEFAULT, _defaults(names)),
-        )
+        levels = [*self._set_levels(), (Source.DEFAULT, _defaults(names))]
         started = False
         for source, values in levels:
             for member in names:
@@ -135,10 +144,16 @@ class ConfigView:
                     yield Synonym(member, None if BROKER_KEYS[member].sensitive else value, source)
 
 
-def _defaults(names: Iterable[str]) -> dict[str, str | None]:
+def _is_read_only(key: ConfigKey) -> bool:
+    return key.mode in (UpdateMode.READ_ONLY, UpdateMode.DYNAMIC_ONLY)
+
+
+def _defaults(names: Iterable[str]) -> dict[str, str]:
     """Defaults by name; keys that a file cannot set have none to show."""
     keys = (BROKER_KEYS[name] for name in names)
-    return {key.name: key.default for key in keys if key.mode is not UpdateMode.DYNAMIC_ONLY}
+    return {
+        key.name: key.default for key in keys if key.mode is not UpdateMode.DYNAMIC_ONLY and key.default is not None
+    }
 
 
 _KAFKA_LEVELS = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from broker.config.cross_checks import parse_ip_overrides
 from broker.config.kafka_config import KafkaConfig
-from broker.config.keys import ConfigError
 from broker.config.topic_config import topic_defaults
 from controller.config import ControllerConfig
 from controller.zk.payloads import BrokerInfo, EndPoint
@@ -90,21 +90,11 @@ def socket_server_config(config: KafkaConfig) -> SocketServerConfig:
         connections_max_idle_ms=config.get_int("connections.max.idle.ms"),
         max_connections=config.get_int("max.connections"),
         max_connections_per_ip=config.get_int("max.connections.per.ip"),
-        max_connections_per_ip_overrides=_ip_overrides(config.get_str("max.connections.per.ip.overrides")),
+        max_connections_per_ip_overrides=parse_ip_overrides(config.get_str("max.connections.per.ip.overrides")),
         max_connection_creation_rate=config.get_int("max.connection.creation.rate"),
         quota_window_num=config.get_int("quota.window.num"),
         quota_window_size_seconds=config.get_int("quota.window.size.seconds"),
     )
-
-
-def _ip_overrides(text: str) -> Mapping[str, int]:
-    overrides: dict[str, int] = {}
-    for item in filter(None, (part.strip() for part in text.split(","))):
-        host, colon, count = item.rpartition(":")
-        if not colon or not count.isdigit():
-            raise ConfigError(f"max.connections.per.ip.overrides has an entry that is not host:count: {item!r}")
-        overrides[host] = int(count)
-    return overrides
 
 
 def controller_config(config: KafkaConfig) -> ControllerConfig:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from log.java_values import parse_double, parse_integer, trim
+
 MAX_INT64 = 2**63 - 1
 
 
@@ -103,7 +105,7 @@ class LogConfig:
             if parse is None:
                 continue
             try:
-                changes[key.replace(".", "_")] = parse(text.strip())
+                changes[key.replace(".", "_")] = parse(trim(text))
             except ValueError as e:
                 raise ValueError(f"invalid value {text!r} for {key}: {e}") from None
         return replace(defaults or cls(), **changes)
@@ -126,9 +128,9 @@ def _one_of(*allowed: str) -> Callable[[str], str]:
 
 
 def _policies(text: str) -> frozenset[str]:
-    policies = frozenset(part.strip() for part in text.split(",") if part.strip())
-    if not policies or not policies <= {"compact", "delete"}:
-        raise ValueError("expected delete, compact or both")
+    policies = frozenset(part.strip() for part in text.split(",")) if text else frozenset()
+    if not policies <= {"compact", "delete"}:
+        raise ValueError("expected delete, compact, both or nothing")
     return policies
 
 
@@ -139,10 +141,10 @@ _SPECIAL: dict[str, Callable[[str], Any]] = {
     "message.downconversion.enable": _boolean,
     "preallocate": _boolean,
     "unclean.leader.election.enable": _boolean,
-    "min.cleanable.dirty.ratio": float,
+    "min.cleanable.dirty.ratio": parse_double,
 }
 _PARSERS: dict[str, Callable[[str], Any]] = {
-    name.replace("_", "."): _SPECIAL.get(name.replace("_", "."), int)
+    name.replace("_", "."): _SPECIAL.get(name.replace("_", "."), parse_integer)
     for name, setting in LogConfig.__dataclass_fields__.items()
     if setting.init
 }

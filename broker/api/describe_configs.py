@@ -95,12 +95,14 @@ def _entries(call: Call[DescribeConfigsRequest], resource: DescribeConfigsResour
     if resource.resource_type == BROKER_RESOURCE:
         if name == "":
             return broker.config_view.default_broker_entries(broker.config_admin.stored(BROKER_RESOURCE, ""))
-        broker.config_admin.check_own_broker(name)
+        expected = f"expected {broker.broker_id} or empty string"
+        broker.config_admin.check_own_broker(name, "Broker", f"Unexpected broker id, {expected}, but received")
         return broker.config_view.broker_entries()
     if resource.resource_type == LOGGER_RESOURCE:
         if name == "":
             raise ApiError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
-        broker.config_admin.check_own_broker(name)
+        unexpected = f"Unexpected broker id, expected {broker.broker_id} but received"
+        broker.config_admin.check_own_broker(name, "Broker", unexpected)
         return logger_entries()
     if name == "":
         raise ApiError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")

@@ -100,7 +100,8 @@ def _alter(call: Call[IncrementalAlterConfigsRequest], resource: AlterConfigsRes
     operations = _operations(resource)
     admin, name, validate_only = call.broker.config_admin, resource.resource_name, call.request.validate_only
     if resource.resource_type == LOGGER_RESOURCE:
-        admin.check_own_broker(name)
+        expected = f"Expected {call.broker.broker_id}"
+        admin.check_own_broker(name, "Node", f"Unexpected node id. {expected}, but received")
         require_cluster(call, AclOperation.ALTER_CONFIGS)
         _alter_loggers(operations, validate_only=validate_only)
         return

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from broker.config.broker_keys import BROKER_KEYS, SYNONYMS
-from broker.config.honoured import SERVED_PROTOCOLS, check_honoured
+from broker.config.cross_checks import check_values, synonym_ms
+from broker.config.honoured import OWN_LISTENER_KEYS, SERVED_PROTOCOLS, check_honoured, plain_name
 from broker.config.keys import ConfigError, UpdateMode, parse_value
 from broker.config.listeners import Endpoint, parse_endpoints, parse_protocol_map
 from broker.config.versions import MetadataVersion
@@ -24,7 +25,7 @@ class KafkaConfig:
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         """Parse and check. Raises `ConfigError` with the key and the reason."""
-        self.originals: dict[str, str] = dict(properties)
+        self.originals: dict[str, str] = _with_both_ids(properties)
         for name, text in self.originals.items():
             key = BROKER_KEYS.get(name)
             if key is not None and key.mode is UpdateMode.DYNAMIC_ONLY:
@@ -35,8 +36,10 @@ class KafkaConfig:
         self.dynamic_default: dict[str, str] = {}
         self.version = MetadataVersion(self["inter.broker.protocol.version"])
         self.resolve_listeners()
+        if not self.listeners:
+            raise ConfigError("At least one listener must be set")
         self.log_dirs: list[str] = self._log_dirs()
-        self._cross_checks()
+        check_values(self._values)
 
     @classmethod
     def from_file(cls, path: str | Path | None, overrides: Mapping[str, str] | None = None) -> KafkaConfig:
@@ -73,11 +76,14 @@ class KafkaConfig:
 
     def synonym_ms(self, name: str) -> int | None:
         """The value in milliseconds of a family such as `log.retention.ms`/`.minutes`/`.hours`: the first one set."""
-        for member, unit in SYNONYMS[name]:
-            value = self._values[member]
-            if value is not None:
-                return int(value) * unit
-        return None
+        return synonym_ms(self._values, name)
+
+    def of_listener(self, name: str) -> int:
+        """The number that `listener.name.<listener>.<key>` sets, or that the key has for all listeners."""
+        for level in (self.dynamic_broker, self.dynamic_default, self.originals):
+            if name in level:
+                return int(parse_value(BROKER_KEYS[plain_name(name)], level[name]))
+        return self.get_int(plain_name(name))
 
     @property
     def broker_id(self) -> int:
@@ -94,27 +100,46 @@ class KafkaConfig:
     def use_dynamic(self, broker: Mapping[str, str], default: Mapping[str, str]) -> dict[str, tuple[Any, Any]]:
         """Lay dynamic values over the file's: `broker` wins over `default` wins over the file.
 
-        Setting one of a family of synonyms hides the whole family of the lower levels. Returns what changed, as
-        name to (old, new). Raises `ConfigError` and changes nothing if a value is invalid or cannot be honoured.
+        Returns what changed, as name to (old, new), with the keys of single listeners under their full names. Raises
+        `ConfigError` and changes nothing if a value is invalid or cannot be honoured.
         """
-        merged = dict(self.originals)
         for level in (default, broker):
             for name, text in level.items():
                 check_honoured(name, text)
+        values = self.merged(broker, default)
+        changed = {name: (self._values[name], value) for name, value in values.items() if self._values[name] != value}
+        named = {
+            name
+            for level in (self.dynamic_broker, self.dynamic_default, broker, default)
+            for name in level
+            if plain_name(name) != name and plain_name(name) in OWN_LISTENER_KEYS
+        }
+        old = {name: self.of_listener(name) for name in named}
+        self.dynamic_broker, self.dynamic_default = dict(broker), dict(default)
+        self._values = values
+        changed.update({name: (old[name], new) for name in named if (new := self.of_listener(name)) != old[name]})
+        return changed
+
+    def merged(self, broker: Mapping[str, str], default: Mapping[str, str]) -> dict[str, Any]:
+        """All typed values under these dynamic ones. Raises `ConfigError`.
+
+        Setting one of a family of synonyms hides the whole family of the lower levels.
+        """
+        texts = dict(self.originals)
+        for level in (default, broker):
+            for name in level:
                 for family in SYNONYMS.values():
                     names = [member for member, _ in family]
                     if name in names:
                         for member in names:
                             if member not in level:
-                                merged.pop(member, None)
-            merged.update(level)
-        values = _parse_all(merged)
+                                texts.pop(member, None)
+            texts.update(level)
+        values = _parse_all(texts)
         values["broker.id"] = self._values["broker.id"]
         values["node.id"] = self._values["node.id"]
-        changed = {name: (self._values[name], value) for name, value in values.items() if self._values[name] != value}
-        self.dynamic_broker, self.dynamic_default = dict(broker), dict(default)
-        self._values = values
-        return changed
+        check_values(values)
+        return values
 
     def advertised_endpoints(self, bound_ports: Mapping[str, int]) -> list[Endpoint]:
         """What clients are told: port 0 is the bound port, an empty host is this machine's name."""
@@ -184,48 +209,18 @@ class KafkaConfig:
             raise ConfigError(f"log.dirs names a directory twice: {text}")
         return directories
 
-    def _cross_checks(self) -> None:
-        def require(condition: bool, text: str) -> None:
-            if not condition:
-                raise ConfigError(text)
-
-        require(bool(self["zookeeper.connect"]), "Missing required configuration `zookeeper.connect`")
-        require(not self["process.roles"], "process.roles must be empty: only ZooKeeper mode is supported")
-        require(bool(self.listeners), "At least one listener must be set")
-        wait = self.get_int("replica.fetch.wait.max.ms")
-        require(
-            wait <= self.get_int("replica.socket.timeout.ms"),
-            "replica.socket.timeout.ms should always be at least replica.fetch.wait.max.ms",
-        )
-        require(
-            wait <= self.get_int("replica.lag.time.max.ms"),
-            "replica.fetch.wait.max.ms should always be less than or equal to replica.lag.time.max.ms",
-        )
-        queued = self.get_int("queued.max.request.bytes")
-        require(
-            queued <= 0 or queued >= self.get_int("socket.request.max.bytes"),
-            "queued.max.request.bytes must be larger or equal to socket.request.max.bytes",
-        )
-        idle = self.get_int("connections.max.idle.ms")
-        require(
-            idle < 0 or self.get_int("connection.failed.authentication.delay.ms") < idle,
-            "connections.max.idle.ms must be larger than connection.failed.authentication.delay.ms",
-        )
-        require(
-            not self.get_bool("broker.id.generation.enable")
-            or self.broker_id <= self.get_int("reserved.broker.max.id"),
-            "broker.id must not be above reserved.broker.max.id while broker.id.generation.enable is true",
-        )
-        require(
-            self.broker_id >= 0 or self.get_bool("broker.id.generation.enable"),
-            "broker.id must be set when broker.id.generation.enable is false",
-        )
-
 
 def _parse_all(properties: Mapping[str, str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, key in BROKER_KEYS.items():
         values[name] = parse_value(key, properties.get(name, key.default))
-    if "broker.id" not in properties and "node.id" in properties:
-        values["broker.id"] = values["node.id"]
     return values
+
+
+def _with_both_ids(properties: Mapping[str, str]) -> dict[str, str]:
+    """`broker.id` and `node.id` are one key under two names: who is given one has the other too."""
+    both = dict(properties)
+    for name, other in (("broker.id", "node.id"), ("node.id", "broker.id")):
+        if name in both:
+            both.setdefault(other, both[name])
+    return both

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
+
+from log.java_values import double_text, parse_double, parse_integer, trim
 
 Rule = Callable[[str, Any], None]
 
 
 class ConfigError(ValueError):
     """A configuration that cannot be used; the text names the key and what is wrong."""
+
+
+class ForbiddenConfigError(ConfigError):
+    """The key cannot be set at all, or not together with another, whatever its value."""
 
 
 class ConfigType(IntEnum):
@@ -62,6 +69,8 @@ class ConfigKey:
         return self.type is ConfigType.PASSWORD
 
 
+_COMMA = re.compile(r"\s*,\s*", re.ASCII)
+_REPLICA = re.compile(r"\d+:\d+", re.ASCII)
 _RANGES = {
     ConfigType.SHORT: (-(2**15), 2**15 - 1),
     ConfigType.INT: (-(2**31), 2**31 - 1),
@@ -80,7 +89,7 @@ def parse_value(key: ConfigKey, text: str | None) -> Any:
 def _parse(key: ConfigKey, text: str | None) -> Any:
     if text is None:
         return None
-    trimmed = text.strip()
+    trimmed = trim(text)
     kind = key.type
     if kind is ConfigType.BOOLEAN:
         if trimmed.lower() in ("true", "false"):
@@ -89,7 +98,7 @@ def _parse(key: ConfigKey, text: str | None) -> Any:
     if kind in _RANGES:
         low, high = _RANGES[kind]
         try:
-            number = int(trimmed)
+            number = parse_integer(trimmed)
         except ValueError:
             raise invalid(key.name, text, f"Not a number of type {kind.name}") from None
         if not low <= number <= high:
@@ -97,16 +106,43 @@ def _parse(key: ConfigKey, text: str | None) -> Any:
         return number
     if kind is ConfigType.DOUBLE:
         try:
-            return float(trimmed)
+            return parse_double(trimmed)
         except ValueError:
             raise invalid(key.name, text, "Not a number of type DOUBLE") from None
     if kind is ConfigType.LIST:
-        return [item.strip() for item in trimmed.split(",")] if trimmed else []
+        return _COMMA.split(trimmed) if trimmed else []
+    if kind is ConfigType.CLASS and not trimmed:
+        raise invalid(key.name, text, f"Class {text} could not be found.")
     return trimmed
 
 
+def to_text(value: Any, kind: ConfigType) -> str:
+    """A typed value as DescribeConfigs shows it."""
+    if value is None:
+        return ""
+    if kind is ConfigType.BOOLEAN:
+        return "true" if value else "false"
+    if kind is ConfigType.LIST:
+        return ",".join(value)
+    if kind is ConfigType.DOUBLE:
+        return double_text(float(value))
+    if kind is ConfigType.PASSWORD:
+        return "[hidden]"
+    return str(value)
+
+
+def shown(key: ConfigKey, text: str) -> str:
+    """A stored value as it is understood; as it is stored where it is not (an older broker may have taken it)."""
+    try:
+        return to_text(parse_value(key, text), key.type)
+    except ConfigError:
+        return text
+
+
 def invalid(name: str, value: object, reason: str) -> ConfigError:
-    return ConfigError(f"Invalid value {value} for configuration {name}: {reason}")
+    """`value` as typed, or as parsed."""
+    text = double_text(value) if isinstance(value, float) else value
+    return ConfigError(f"Invalid value {text} for configuration {name}: {reason}")
 
 
 def at_least(minimum: float) -> Rule:
@@ -119,7 +155,7 @@ def at_least(minimum: float) -> Rule:
 
 def between(minimum: float, maximum: float) -> Rule:
     def check(name: str, value: Any) -> None:
-        if value is not None and not minimum <= value <= maximum:
+        if value is not None and (value < minimum or value > maximum):  # not a number is within
             bound = f"at least {minimum}" if value < minimum else f"no more than {maximum}"
             raise invalid(name, value, f"Value must be {bound}")
 
@@ -130,6 +166,16 @@ def or_value(exception: int, rule: Rule) -> Rule:
     def check(name: str, value: Any) -> None:
         if value != exception:
             rule(name, value)
+
+    return check
+
+
+def between_or_value(exception: int, minimum: int, maximum: int) -> Rule:
+    """Like `or_value` and `between`, with the text that Kafka has for it."""
+
+    def check(name: str, value: Any) -> None:
+        if value != exception and not minimum <= value <= maximum:
+            raise invalid(name, value, f"Value must be between {minimum} and {maximum} or equal to {exception}")
 
     return check
 
@@ -165,12 +211,11 @@ def non_empty(name: str, value: Any) -> None:
 
 
 def throttled_replicas(name: str, value: Any) -> None:
-    """`*`, `none`, nothing, or `partition:broker` pairs."""
+    """`*`, nothing, or `partition:broker` pairs."""
     items: list[str] = value or []
-    if items in ([], ["*"], ["none"]):
-        return
-    for item in items:
-        partition, colon, broker = item.partition(":")
-        if not (colon and partition.isdigit() and broker.isdigit()):
-            reason = "must be the literal '*' or a list of replicas of the form [partitionId]:[brokerId],..."
-            raise invalid(name, ",".join(items), reason)
+    if items != ["*"] and not all(_REPLICA.fullmatch(item) for item in items):
+        reason = (
+            f"{name} must be the literal '*' or a list of replicas in the following format: "
+            "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+        )
+        raise invalid(name, f"[{', '.join(items)}]", reason)

@@ -10,9 +10,9 @@ from broker.config.keys import (
     Importance,
     at_least,
     between,
+    between_or_value,
     each_of,
     one_of,
-    or_value,
     throttled_replicas,
 )
 
@@ -24,7 +24,7 @@ _KEYS = (
     ConfigKey("cleanup.policy", LIST, "delete", MEDIUM,
               rule=each_of("compact", "delete"), broker_key="log.cleanup.policy"),
     ConfigKey("compression.gzip.level", INT, "-1", MEDIUM,
-              rule=or_value(-1, between(1, 9)), broker_key="compression.gzip.level"),
+              rule=between_or_value(-1, 1, 9), broker_key="compression.gzip.level"),
     ConfigKey("compression.lz4.level", INT, "9", MEDIUM, rule=between(1, 17), broker_key="compression.lz4.level"),
     ConfigKey("compression.type", STRING, "producer", MEDIUM,
               rule=one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"), broker_key="compression.type"),

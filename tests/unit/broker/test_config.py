@@ -5,7 +5,7 @@ import pytest
 from broker.config.broker_keys import BROKER_KEYS
 from broker.config.kafka_config import KafkaConfig
 from broker.config.keys import ConfigError
-from broker.config.topic_config import java_double, topic_defaults, validate_topic_overrides
+from broker.config.topic_config import topic_defaults, validate_topic_overrides
 from broker.config.topic_keys import TOPIC_KEYS
 from broker.config.versions import MetadataVersion, resolve_version
 
@@ -144,9 +144,3 @@ def test_versions() -> None:
     assert (old.offset_for_leader_epoch_request_version, old.uses_alter_partition) == (3, False)
     assert new.uses_alter_partition
     assert new.uses_topic_ids
-
-
-def test_java_doubles() -> None:
-    assert java_double(1.7976931348623157e308) == "1.7976931348623157E308"
-    assert java_double(0.5) == "0.5"
-    assert java_double(1e-7) == "1.0E-7"

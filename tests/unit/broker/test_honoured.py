@@ -148,7 +148,7 @@ def test_default_values_do_no_harm() -> None:
         for name, key in BROKER_KEYS.items()
         if key.default is not None
         and key.mode is not UpdateMode.DYNAMIC_ONLY
-        and name not in ("broker.id", "security.inter.broker.protocol")
+        and name not in ("broker.id", "node.id", "security.inter.broker.protocol")
     }
     assert "ssl.protocol" in defaults
     config = KafkaConfig({**defaults, **BASE, "ssl.enabled.protocols": " TLSv1.2 , TLSv1.3 "})

@@ -169,7 +169,7 @@ def test_config_from_mapping():
     for key, value in (
         ("segment.bytes", "x"),
         ("cleanup.policy", "keep"),
-        ("cleanup.policy", ""),
+        ("cleanup.policy", "delete,"),
         ("compression.type", "brotli"),
         ("preallocate", "yes"),
     ):

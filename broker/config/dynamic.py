@@ -1,0 +1,136 @@
+"""What may be changed of a broker while it runs: the checks of dynamic configs, in Kafka's order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from broker.config.broker_keys import BROKER_KEYS
+from broker.config.cross_checks import synonym_ms
+from broker.config.honoured import NOT_HONOURED, OWN_LISTENER_KEYS, check_honoured, plain_name
+from broker.config.keys import ConfigError, UpdateMode, parse_value
+
+if TYPE_CHECKING:
+    from broker.config.kafka_config import KafkaConfig
+
+BOUND_AT_START = ("listeners", "advertised.listeners", "listener.security.protocol.map")
+"""Keys that Kafka changes at run time and this broker does not: dynamic values hold from its next start."""
+
+_THREAD_COUNTS = (
+    "num.network.threads",
+    "num.io.threads",
+    "num.replica.fetchers",
+    "num.recovery.threads.per.data.dir",
+    "background.threads",
+)
+_ONLY_OF_LISTENERS = frozenset(
+    (
+        "ssl.key.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+    )
+)
+_LOADED_CLASSES = ("metric.reporters",)
+"""Lists of classes: there are none to load."""
+
+
+def validate_dynamic(overrides: Mapping[str, str], config: KafkaConfig, *, per_broker: bool) -> None:
+    """Check all dynamic overrides of this broker, or (not `per_broker`) of all brokers. Raises `ConfigError`."""
+    _refuse(
+        "Cannot update these configs dynamically",
+        (name for name in overrides if name in BROKER_KEYS and BROKER_KEYS[name].mode is UpdateMode.READ_ONLY),
+    )
+    _refuse(
+        "These security configs can be dynamically updated only per-listener using the listener prefix",
+        (name for name in overrides if name in _ONLY_OF_LISTENERS),
+    )
+    own = {name: _parsed(name, text) for name, text in overrides.items() if plain_name(name) in BROKER_KEYS}
+    if not per_broker:
+        _refuse(
+            "Cannot update these configs at default cluster level, broker id must be specified",
+            (name for name in overrides if _is_of_one_broker(name)),
+        )
+    for name, text in overrides.items():
+        check_honoured(name, text)
+        if name in _LOADED_CLASSES and own[name] != parse_value(BROKER_KEYS[name], BROKER_KEYS[name].default):
+            raise ConfigError(f"{name}: {NOT_HONOURED[name].instead}")
+    if per_broker:
+        values = config.merged(overrides, config.dynamic_default)
+    else:
+        values = config.merged(config.dynamic_broker, overrides)
+    for name in BOUND_AT_START:
+        if name in overrides and values[name] != config[name]:
+            raise ConfigError(f"{name} cannot be changed while this broker runs: set it in its file and start it again")
+    _check_threads(values, own, config)
+    _check_limits(values, own)
+    _check_local_retention(values)
+
+
+def _refuse(why: str, names: Iterable[str]) -> None:
+    found = ", ".join(names)
+    if found:
+        raise ConfigError(f"{why}: Set({found})")
+
+
+def _parsed(name: str, text: str) -> Any:
+    return parse_value(BROKER_KEYS[plain_name(name)], text)
+
+
+def _is_of_one_broker(name: str) -> bool:
+    plain = plain_name(name)
+    if plain != name or name.startswith("listener.name."):
+        return plain not in OWN_LISTENER_KEYS
+    return name in BROKER_KEYS and BROKER_KEYS[name].mode is UpdateMode.PER_BROKER
+
+
+def _check_threads(values: Mapping[str, Any], own: Mapping[str, Any], config: KafkaConfig) -> None:
+    for name in _THREAD_COUNTS:
+        _check_thread_count(name, values[name], config.get_int(name))
+    for name, value in own.items():
+        if name != "num.network.threads" and plain_name(name) == "num.network.threads":
+            _check_thread_count("num.network.threads", value, config.of_listener(name))
+    threads, current = values["log.cleaner.threads"], config.get_int("log.cleaner.threads")
+    if threads < current // 2:
+        raise ConfigError(f"Log cleaner threads cannot be reduced to less than half the current value {current}")
+    if threads > current * 2:
+        raise ConfigError(f"Log cleaner threads cannot be increased to more than double the current value {current}")
+
+
+def _check_thread_count(name: str, value: int, current: int) -> None:
+    if value == current:
+        return
+    what = f"Dynamic thread count update validation failed for {name}={value}"
+    if value < 1:
+        raise ConfigError(f"{what}, value should be at least 1")
+    if value < current // 2:
+        raise ConfigError(f"{what}, value should be at least half the current value {current}")
+    if value > current * 2:
+        raise ConfigError(f"{what}, value should not be greater than double the current value {current}")
+
+
+def _check_limits(values: Mapping[str, Any], own: Mapping[str, Any]) -> None:
+    for limit in ("max.connections", "max.connection.creation.rate"):
+        given = [value for name, value in own.items() if name != limit and plain_name(name) == limit]
+        if any(value <= 0 for value in (values[limit], *given)):
+            raise ConfigError(f"Invalid {limit} 0")
+
+
+def _check_local_retention(values: Mapping[str, Any]) -> None:
+    for name, retention in (
+        ("log.local.retention.ms", synonym_ms(values, "log.retention.ms")),
+        ("log.local.retention.bytes", values["log.retention.bytes"]),
+    ):
+        local, whole = values[name], name.replace(".local", "")
+        if retention in (None, -1) or local == -2:
+            continue
+        if local == -1:
+            raise ConfigError(f"{name} must not be -1 while {whole} is {retention}")
+        if local > retention:
+            raise ConfigError(f"{name} must not be more than {whole}, which is {retention}")
