@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
+from broker import loggers
 from broker.config.broker_keys import BROKER_KEYS, synonyms_of
 from broker.config.group_keys import GROUP_KEYS, group_defaults
 from broker.config.kafka_config import KafkaConfig
@@ -156,22 +156,6 @@ def _defaults(names: Iterable[str]) -> dict[str, str]:
     }
 
 
-_KAFKA_LEVELS = {
-    logging.DEBUG: "DEBUG",
-    logging.INFO: "INFO",
-    logging.WARNING: "WARN",
-    logging.ERROR: "ERROR",
-    logging.CRITICAL: "FATAL",
-}
-
-
 def logger_entries() -> list[ConfigEntry]:
     """Loggers of this process with their effective levels."""
-    names = ["root", *sorted(str(name) for name in logging.root.manager.loggerDict)]
-    entries = []
-    for name in names:
-        logger = logging.getLogger(None if name == "root" else name)
-        level = logger.getEffectiveLevel()
-        text = "TRACE" if level < logging.DEBUG else _KAFKA_LEVELS.get(level - level % 10, "INFO")
-        entries.append(ConfigEntry(name, text, Source.LOGGER, type=2))
-    return entries
+    return [ConfigEntry(name, level, Source.LOGGER) for name, level in loggers.levels().items()]

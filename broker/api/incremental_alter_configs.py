@@ -5,9 +5,9 @@ Logger resources are applied at once and not stored.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 
+from broker import loggers
 from broker.api.alter_configs import authorize_alter_configs
 from broker.api.authorization import Operation as AclOperation
 from broker.api.cluster_action import require_cluster
@@ -33,15 +33,6 @@ from network.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-
-_LEVELS = {
-    "TRACE": logging.DEBUG - 5,
-    "DEBUG": logging.DEBUG,
-    "INFO": logging.INFO,
-    "WARN": logging.WARNING,
-    "ERROR": logging.ERROR,
-    "FATAL": logging.CRITICAL,
-}
 
 
 def _error_form(
@@ -117,17 +108,15 @@ def _alter(call: Call[IncrementalAlterConfigsRequest], resource: AlterConfigsRes
 
 
 def _alter_loggers(operations: list[Operation], *, validate_only: bool) -> None:
-    for operation in operations:
-        if operation.kind in (APPEND, SUBTRACT):
-            raise ApiError(ErrorCode.INVALID_REQUEST, "Loggers can only be set or deleted")
-        if operation.name == "root" and operation.kind == DELETE:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "Removing the level of the root logger is not allowed")
-        if operation.name != "root" and operation.name not in logging.root.manager.loggerDict:
-            raise ApiError(ErrorCode.INVALID_CONFIG, f"Logger {operation.name} does not exist")
-        if operation.kind == SET and operation.value not in _LEVELS:
-            raise ApiError(ErrorCode.INVALID_CONFIG, f"Unknown log level {operation.value}")
-    if validate_only:
-        return
-    for operation in operations:
-        logger = logging.getLogger(None if operation.name == "root" else operation.name)
-        logger.setLevel(_LEVELS[operation.value or ""] if operation.kind == SET else logging.NOTSET)
+    for name, kind, value in operations:
+        if kind in (APPEND, SUBTRACT):
+            what = "APPEND" if kind == APPEND else "SUBTRACT"
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{what} operation is not allowed for the BROKER_LOGGER resource")
+        loggers.check(name)
+        if kind == SET:
+            loggers.check_level(name, value or "")
+        elif name == loggers.ROOT:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Removing the log level of the root logger is not allowed")
+    if not validate_only:
+        for name, kind, value in operations:
+            loggers.set_level(name, value if kind == SET else None)
