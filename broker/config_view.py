@@ -8,6 +8,7 @@ from enum import IntEnum
 from typing import Any
 
 from broker import loggers
+from broker.config import documentation
 from broker.config.broker_keys import BROKER_KEYS, synonyms_of
 from broker.config.group_keys import GROUP_KEYS, group_defaults
 from broker.config.kafka_config import KafkaConfig
@@ -45,6 +46,7 @@ class ConfigEntry:
     read_only: bool = False
     type: int = 0
     synonyms: list[Synonym] = field(default_factory=list)
+    documentation: str | None = None
 
 
 class ConfigView:
@@ -66,7 +68,14 @@ class ConfigView:
             value = shown(key, overrides[key.name])
             synonyms.insert(0, Synonym(key.name, value, Source.TOPIC))
         source = synonyms[0].source if synonyms else Source.DEFAULT
-        return ConfigEntry(key.name, value, source, type=int(key.type), synonyms=synonyms)
+        return ConfigEntry(
+            key.name,
+            value,
+            source,
+            type=int(key.type),
+            synonyms=synonyms,
+            documentation=documentation.TOPIC[key.name],
+        )
 
     def group_entries(self, overrides: Mapping[str, str]) -> list[ConfigEntry]:
         """Every config of a group; what the broker sets for all groups is shown as the default, as Kafka does."""
@@ -76,7 +85,14 @@ class ConfigView:
             source = Source.GROUP if name in overrides else Source.DEFAULT
             value = shown(key, overrides[name]) if name in overrides else str(defaults[name])
             entries.append(
-                ConfigEntry(name, value, source, type=int(key.type), synonyms=[Synonym(name, value, source)])
+                ConfigEntry(
+                    name,
+                    value,
+                    source,
+                    type=int(key.type),
+                    synonyms=[Synonym(name, value, source)],
+                    documentation=documentation.GROUP[name],
+                )
             )
         return entries
 
@@ -115,7 +131,8 @@ class ConfigView:
         text = None if value is None or key.sensitive else to_text(value, key.type)
         if key.mode is UpdateMode.DYNAMIC_ONLY:
             text = synonyms[0].value  # Kafka does not know its type here
-        return ConfigEntry(key.name, text, source, key.sensitive, _is_read_only(key), int(key.type), synonyms)
+        told = documentation.BROKER[key.name]
+        return ConfigEntry(key.name, text, source, key.sensitive, _is_read_only(key), int(key.type), synonyms, told)
 
     def default_broker_entries(self, stored: Mapping[str, str]) -> list[ConfigEntry]:
         """The cluster-wide dynamic defaults only."""
@@ -127,7 +144,10 @@ class ConfigView:
             synonym = Synonym(name, text, Source.DYNAMIC_DEFAULT)
             type_ = 0 if key is None else int(key.type)
             read_only = key is None or _is_read_only(key)
-            entries.append(ConfigEntry(name, text, Source.DYNAMIC_DEFAULT, sensitive, read_only, type_, [synonym]))
+            told = documentation.BROKER.get(name)
+            entries.append(
+                ConfigEntry(name, text, Source.DYNAMIC_DEFAULT, sensitive, read_only, type_, [synonym], told)
+            )
         return entries
 
     def _synonyms(self, name: str) -> Iterator[Synonym]:

@@ -125,4 +125,6 @@ def _result(call: Call[DescribeConfigsRequest], entry: ConfigEntry) -> DescribeC
         ]
     if version >= 3:
         result.config_type = entry.type
+        if entry.source is not Source.LOGGER:
+            result.documentation = entry.documentation if call.request.include_documentation else None
     return result

@@ -314,3 +314,17 @@ def test_keys_of_one_broker_are_not_for_all(cluster: Cluster, name: str) -> None
 )
 def test_other_brokers_are_not_changed(cluster: Cluster, broker: str, text: str) -> None:
     assert alter(cluster, BROKER, broker, ("num.io.threads", SET, "3")) == (ErrorCode.INVALID_REQUEST, text)
+
+
+@pytest.mark.parametrize("kind", [TOPIC, BROKER])
+def test_every_key_is_documented_when_that_is_asked_for(cluster: Cluster, topic: str, kind: int) -> None:
+    name = topic if kind == TOPIC else "0"
+    resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
+    for asked in (True, False):
+        request = DescribeConfigsRequest(resources=[resource], include_documentation=asked)
+        (answer,) = wire.call(cluster.brokers[0], request, 4).results
+        told = {entry.name: entry.documentation for entry in answer.configs}
+        assert len(told) > (30 if kind == TOPIC else 250)
+        without = [key for key, text in told.items() if not text]
+        assert without == ([] if asked else list(told))
+        assert asked or set(told.values()) == {None}

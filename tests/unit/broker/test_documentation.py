@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import pytest
+
+from broker.config import documentation
+from broker.config.broker_keys import BROKER_KEYS
+from broker.config.documentation import cluster, coordinators, network, security, storage
+from broker.config.group_keys import GROUP_KEYS
+from broker.config.honoured import NOT_HONOURED
+from broker.config.topic_keys import TOPIC_KEYS
+
+PARTS = (cluster, coordinators, network, security, storage)
+
+
+def test_every_key_has_its_text_and_no_text_is_without_a_key() -> None:
+    assert documentation.BROKER.keys() == BROKER_KEYS.keys()
+    assert documentation.TOPIC.keys() == TOPIC_KEYS.keys()
+    assert documentation.GROUP.keys() == GROUP_KEYS.keys()
+    for part in PARTS:
+        assert not part.KEYS.keys() - BROKER_KEYS.keys()
+    assert sum(len(part.KEYS) for part in PARTS) == len({name for part in PARTS for name in part.KEYS})
+
+
+def test_texts_are_sentences() -> None:
+    for texts in (documentation.BROKER, documentation.TOPIC, documentation.GROUP):
+        for name, text in texts.items():
+            assert text.endswith("."), name
+            assert "  " not in text, name
+            assert len(text) < 500, name
+
+
+def test_texts_say_what_is_not_honoured() -> None:
+    assert documentation.BROKER["ssl.keystore.location"].endswith(
+        f"Not honoured: {NOT_HONOURED['ssl.keystore.location'].instead}."
+    )
+    told = {name for name, text in documentation.BROKER.items() if "Not honoured" in text}
+    assert told == NOT_HONOURED.keys()
+
+
+@pytest.mark.parametrize(("name", "kafka"), [("num.io.threads", "8"), ("num.network.threads", "3")])
+def test_other_defaults_than_kafkas_are_told(name: str, kafka: str) -> None:
+    text = documentation.BROKER[name]
+    assert f"Kafka's default is {kafka}; here it is {BROKER_KEYS[name].default}" in text
