@@ -12,7 +12,6 @@ import pytest
 from broker.dev import control
 from broker.dev.control import ControlServer
 
-
 SELECTOR = selectors.DefaultSelector()
 
 
