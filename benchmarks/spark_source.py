@@ -141,7 +141,7 @@ class Ceiling(DataSource):
 
     def schema(self) -> StructType:
         from spark_jobs.options import ALL_COLUMNS
-        from spark_jobs.source import spark_schema
+        from spark_jobs.tasks import spark_schema
 
         return spark_schema(ALL_COLUMNS)
 

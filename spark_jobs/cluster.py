@@ -19,7 +19,6 @@ from network.protocol.messages.list_offsets import (
 from spark_jobs.options import EARLIEST, LATEST, Partition, ReadOptions
 from timer.clock import Clock, SystemClock
 
-CLIENT_ID = "odradek-spark"
 # How long a topic that brokers do not know is asked for again: it may have been made a moment ago, and a broker that
 # has just started knows nothing for a moment.
 TOPIC_PATIENCE_MS = 5_000
@@ -35,9 +34,15 @@ class SubscriptionError(Exception):
     """A subscribed topic or assigned partition does not exist."""
 
 
+class DataLossError(Exception):
+    """Records that the query should read are gone and failOnDataLoss is true."""
+
+
 def open_client(options: ReadOptions) -> ClusterClient:
     """A client for the query's cluster; close it or use it as a context manager."""
-    return ClusterClient(options.bootstrap_servers, CLIENT_ID, SystemClock(), topic_patience_ms=TOPIC_PATIENCE_MS)
+    return ClusterClient(
+        options.bootstrap_servers, options.client_id, SystemClock(), topic_patience_ms=TOPIC_PATIENCE_MS
+    )
 
 
 class ClusterMetadata:
@@ -216,7 +221,6 @@ def _patience(failure: Exception) -> int:
 
 def data_loss_reporter(options: ReadOptions, warn: Callable[[str], None]) -> Callable[[str], None]:
     """What to do when records are gone: fail or warn, as failOnDataLoss says."""
-    from spark_jobs.fetcher import DataLossError
 
     def report(what: str) -> None:
         if options.fail_on_data_loss:

@@ -16,7 +16,7 @@ from network.client import Connection
 from network.cluster_metadata import BrokerAddress
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
-from spark_jobs.cluster import CLIENT_ID, ClusterMetadata
+from spark_jobs.cluster import ClusterMetadata
 from spark_jobs.options import EARLIEST, LATEST, ReadOptions
 from spark_jobs.planning import Range
 from timer.clock import Clock
@@ -25,7 +25,6 @@ log = logging.getLogger(__name__)
 
 # The last version that names topics instead of ids, so it works with and without topic ids.
 FETCH_VERSION = 12
-MAX_WAIT_MS = 500
 RETRY_BACKOFF_MS = 100
 
 MOVED = frozenset(
@@ -40,10 +39,6 @@ MOVED = frozenset(
         ErrorCode.OFFSET_NOT_AVAILABLE,
     }
 )
-
-
-class DataLossError(Exception):
-    """Records of the range are gone and failOnDataLoss is true."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,15 +146,15 @@ class PartitionFetcher:
         address = self._leader
         if address is None or self._preferred is not None:
             address = self._cluster.broker(self._range.topic, self._range.partition, self._preferred)
-        return Connection(address.host, address.port, CLIENT_ID, self._clock)
+        return Connection(address.host, address.port, self._options.client_id, self._clock)
 
     def _request(self, offset: int) -> FetchRequest:
         partition = FetchPartition(
             partition=self._range.partition, fetch_offset=offset, partition_max_bytes=self._max_bytes
         )
         return FetchRequest(
-            max_wait_ms=MAX_WAIT_MS,
-            min_bytes=1,
+            max_wait_ms=self._options.fetch_max_wait_ms,
+            min_bytes=self._options.fetch_min_bytes,
             max_bytes=max(self._options.fetch_max_bytes, self._max_bytes),
             isolation_level=1 if self._options.read_committed else 0,
             topics=[FetchTopic(topic=self._range.topic, partitions=[partition])],

@@ -1,7 +1,8 @@
 """How far a query is behind its topics.
 
-Spark lets a Python source report its latest offsets but no metrics of its own; a listener on the driver makes from
-each progress report what Spark's connector puts in ``metrics``: min, max and average offsets behind latest.
+Spark lets a Python source report its latest offsets but no metrics and no name of its own; a listener on the driver
+makes from each progress report what Spark's connector puts in ``metrics`` and ``description``: min, max and average
+offsets behind latest, and the topics.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from spark_jobs.planning import Offsets, from_json
 log = logging.getLogger(__name__)
 
 MAX_QUERIES = 1000
+# What Spark calls every Python source, with a number behind it.
+_PYTHON_STREAM = "PythonMicroBatchStream"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,24 @@ def lag_of(end: object, latest: object) -> Lag | None:
     """Lag from the offsets of a progress report (JSON text or mappings); None when they are not a topic's."""
     position, last = _offsets(end), _offsets(latest)
     return None if position is None or last is None else Lag.between(position, last)
+
+
+def described(progress: Any) -> dict[str, Any]:
+    """A progress report (of ``query.lastProgress`` or a listener) as a dictionary, in which our sources have the
+    ``metrics`` of Spark's connector and a ``description`` that names their topics."""
+    found: dict[str, Any] = json.loads(progress.json)
+    for source in found["sources"]:
+        lag = lag_of(source.get("endOffset"), source.get("latestOffset"))
+        if lag is None or _PYTHON_STREAM not in source["description"]:
+            continue
+        topics = sorted({topic for topic, _ in _offsets(source["endOffset"]) or ()})
+        source["description"] = f"odradek[{', '.join(topics)}]"
+        source["metrics"] = {
+            "avgOffsetsBehindLatest": str(lag.avg_offsets_behind),
+            "maxOffsetsBehindLatest": str(lag.max_offsets_behind),
+            "minOffsetsBehindLatest": str(lag.min_offsets_behind),
+        }
+    return found
 
 
 def _offsets(value: object) -> Offsets | None:

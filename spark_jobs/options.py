@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from spark_jobs.option_table import OptionError, check_names
+from spark_jobs.topic_pattern import PatternError, compile_java
+
 EARLIEST = -2
 LATEST = -1
+CLIENT_ID = "odradek-spark"
 
 Partition = tuple[str, int]
-
-
-class OptionError(ValueError):
-    """An option is missing, unknown in its place, or has a value it can't have."""
 
 
 class Edge(Enum):
@@ -58,7 +58,7 @@ class Subscription:
     def matches(self, topic: str) -> bool:
         """Whether a topic is meant (for ``assign``: any of its partitions)."""
         if self.pattern is not None:
-            return re.fullmatch(self.pattern, topic) is not None
+            return compile_java(self.pattern).fullmatch(topic) is not None
         return topic in self.topics or topic in self.assignment
 
 
@@ -82,18 +82,19 @@ class ReadOptions:
     poll_timeout_ms: int
     fetch_retries: int
     fetch_retry_interval_ms: int
-    group_id_prefix: str
-    group_id: str | None
     read_committed: bool
     client_rack: str
+    client_id: str
     fetch_max_bytes: int
+    fetch_min_bytes: int
+    fetch_max_wait_ms: int
     partition_fetch_bytes: int
 
     @classmethod
     def parse(cls, options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         """Check and read the options. Raises OptionError."""
         given = {name.lower(): value for name, value in options.items()}
-        _refuse_consumer_settings(given)
+        check_names(given, "S" if streaming else "R")
         starting = _limit(given, "starting", Edge.LATEST if streaming else Edge.EARLIEST)
         ending = _limit(given, "ending", Edge.LATEST)
         if streaming:
@@ -133,31 +134,17 @@ class ReadOptions:
             poll_timeout_ms=positive(given, "kafkaConsumer.pollTimeoutMs") or 120_000,
             fetch_retries=_count(given, "fetchOffset.numRetries", 3),
             fetch_retry_interval_ms=_count(given, "fetchOffset.retryIntervalMs", 10),
-            group_id_prefix=given.get("groupidprefix", "spark-kafka-source"),
-            group_id=given.get("kafka.group.id"),
             read_committed=isolation == "read_committed",
             client_rack=given.get("kafka.client.rack", ""),
+            client_id=given.get("kafka.client.id", CLIENT_ID),
             fetch_max_bytes=positive(given, "kafka.fetch.max.bytes") or 52_428_800,
+            fetch_min_bytes=_count(given, "kafka.fetch.min.bytes", 1),
+            fetch_max_wait_ms=_count(given, "kafka.fetch.max.wait.ms", 500),
             partition_fetch_bytes=positive(given, "kafka.max.partition.fetch.bytes") or 8_388_608,
         )
 
 
 ALL_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
-
-# What the source sets itself, with the cure.
-_REFUSED = {
-    "kafka.auto.offset.reset": "use startingOffsets; the source keeps offsets itself",
-    "kafka.key.deserializer": "keys come as binary; decode them with DataFrame operations",
-    "kafka.value.deserializer": "values come as binary; decode them with DataFrame operations",
-    "kafka.enable.auto.commit": "the source commits no offsets; progress is in the checkpoint",
-    "kafka.interceptor.classes": "interceptors could change records; transform the DataFrame instead",
-}
-
-
-def _refuse_consumer_settings(given: Mapping[str, str]) -> None:
-    for name, cure in _REFUSED.items():
-        if name in given:
-            raise OptionError(f"option {name} is not supported: {cure}")
 
 
 def required_bootstrap(given: Mapping[str, str]) -> str:
@@ -187,9 +174,9 @@ def subscription(given: Mapping[str, str]) -> Subscription:
         return Subscription(topics=topics)
     if names[0] == "subscribepattern":
         try:
-            re.compile(value)
-        except re.error as error:
-            raise OptionError(f"subscribePattern {value!r} is not a regular expression: {error}") from None
+            compile_java(value)
+        except PatternError as error:
+            raise OptionError(f"subscribePattern {value!r} can't be used as a regular expression: {error}") from None
         return Subscription(pattern=value)
     return Subscription(assignment=_assignment(value))
 

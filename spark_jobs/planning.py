@@ -6,6 +6,7 @@ Offsets are kept as ``{(topic, partition): offset}``; the JSON form, in checkpoi
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -72,9 +73,11 @@ def rate_limit(limit: int, start: Offsets, end: Offsets, since: Offsets) -> dict
 
 
 def split(ranges: Iterable[Range], min_partitions: int | None, max_records: int | None) -> list[Range]:
-    """Split ranges so that there are about ``min_partitions`` of them and none exceeds ``max_records`` offsets.
+    """Split ranges so that there are at least ``min_partitions`` of them, if there are so many offsets, and none
+    exceeds ``max_records`` offsets.
 
-    Empty ranges are left out. Sizes of the parts of a range differ by at most one.
+    Empty ranges are left out. The largest parts are split first, and sizes of the parts of a range differ by at most
+    one.
     """
     parts = [r for r in ranges if r.size > 0]
     if max_records is not None:
@@ -82,14 +85,14 @@ def split(ranges: Iterable[Range], min_partitions: int | None, max_records: int 
     if min_partitions is None or len(parts) >= min_partitions:
         return parts
     total = sum(r.size for r in parts)
-    small = {r for r in parts if r.size / total * min_partitions < 1}
-    rest_total = sum(r.size for r in parts if r not in small)
-    rest_parts = max(1, min_partitions - len(small))
-    result: list[Range] = []
-    for r in parts:
-        count = 1 if r in small else max(1, round(r.size / rest_total * rest_parts))
-        result.extend(_divide(r, count))
-    return result
+    counts = [min(r.size, max(1, r.size * min_partitions // total)) for r in parts]
+    largest = [(-r.size / count, index) for index, (r, count) in enumerate(zip(parts, counts, strict=True))]
+    heapq.heapify(largest)
+    for _ in range(min(min_partitions, total) - sum(counts)):
+        _, index = heapq.heappop(largest)
+        counts[index] += 1
+        heapq.heappush(largest, (-parts[index].size / counts[index], index))
+    return [piece for r, count in zip(parts, counts, strict=True) for piece in _divide(r, count)]
 
 
 def _divide(r: Range, count: int) -> list[Range]:

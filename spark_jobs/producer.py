@@ -24,7 +24,6 @@ from network.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from spark_jobs.cluster import CLIENT_ID
 from spark_jobs.encode.encoder import Batch
 from spark_jobs.options import Partition
 from spark_jobs.write_options import WriteOptions
@@ -34,8 +33,6 @@ log = logging.getLogger(__name__)
 
 RETRY_BACKOFF_MS = 100
 MAX_SEQUENCE = 2**31 - 1
-# Bytes that wait or are in flight before send() waits for answers.
-MAX_BUFFERED_BYTES = 32 * 1024 * 1024
 
 _WRITTEN = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
 # The broker has lost what it knew of the producer: go on under a new id.
@@ -112,7 +109,7 @@ class Producer:
             queue.append(_Waiting(batch, self._clock.monotonic_ms() + self._options.delivery_timeout_ms))
             self._buffered += len(batch.data)
             self._pump()
-            while self._buffered > MAX_BUFFERED_BYTES:
+            while self._buffered > self._options.buffer_bytes:
                 self._step()
 
     def flush(self) -> None:
@@ -190,7 +187,11 @@ class Producer:
                 raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {leader}")
             self._versions[leader] = min(ProduceRequest.MAX_VERSION, self._client.versions(leader)[0][1])
             found = Connection(
-                address.host, address.port, CLIENT_ID, self._clock, socket_timeout_ms=self._options.request_timeout_ms
+                address.host,
+                address.port,
+                self._options.client_id,
+                self._clock,
+                socket_timeout_ms=self._options.request_timeout_ms,
             )
             self._connections[leader] = found
         return found

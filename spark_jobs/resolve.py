@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-from spark_jobs.options import EARLIEST, LATEST, ByOffset, Edge, Limit, OptionError, Partition, ReadOptions
+from spark_jobs.option_table import OptionError
+from spark_jobs.options import EARLIEST, LATEST, ByOffset, Edge, Limit, Partition, ReadOptions
 
 
 class TopicMetadata(Protocol):

@@ -126,7 +126,7 @@ def log_start_offset(directory: Path) -> int:
 def plan_partition(directory: Path, bounds: Bounds, piece_bytes: int, *, read_committed: bool) -> list[Piece]:
     """Pieces that may hold rows within the bounds."""
     tp, _ = parse_dir_name(directory.name)
-    if bounds.partitions is not None and tp.partition not in bounds.partitions:
+    if not bounds.wants(tp.topic, tp.partition) or bounds.timestamp_ms[0] > bounds.timestamp_ms[1]:
         return []
     first = max(bounds.offset[0], log_start_offset(directory))
     end = min(bounds.offset[1], MAX_OFFSET - 1) + 1

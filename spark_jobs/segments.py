@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from spark_jobs.guard import check_packages
-from spark_jobs.options import OptionError, Subscription, flag, positive, read_columns, subscription
-from spark_jobs.pushdown import Bounds
-from spark_jobs.source import spark_schema
+from spark_jobs.option_table import OptionError
+from spark_jobs.options import Subscription, flag, positive, read_columns, subscription
+from spark_jobs.pushdown import Bounds, PushFilters
+from spark_jobs.row_filter import RowFilter
+from spark_jobs.tasks import spark_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,7 +84,6 @@ class SegmentsDataSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        check_packages()
         return spark_schema(SegmentOptions.parse(self.options).columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -94,14 +94,16 @@ class SegmentsReader(DataSourceReader):
     """Lists and cuts segments on the driver, reads pieces in tasks."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        check_packages()
         self._options = SegmentOptions.parse(options)
         self._bounds = Bounds()
 
-    def pushFilters(self, filters: list[Any]) -> Iterator[Any]:
-        """Filters on partition, offset and timestamp leave out segments; Spark still applies all of them."""
-        self._bounds = Bounds.of(filters)
-        yield from filters
+    @property
+    def pushFilters(self) -> Any:
+        """Filters on topic, partition, offset and timestamp leave out segments, and are applied to the rows."""
+        return PushFilters(self._push)
+
+    def _push(self, bounds: Bounds) -> None:
+        self._bounds = bounds
 
     def partitions(self) -> Sequence[InputPartition]:
         from spark_jobs.segment_files import one_each, partition_directories, plan_partition
@@ -120,10 +122,11 @@ class SegmentsReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, PiecePartition):  # Spark makes one of its own where there is nothing to read
             return iter(())
-        check_packages()
         from spark_jobs.segment_files import read_piece
 
         options = self._options
-        return read_piece(
+        batches = read_piece(
             partition.piece, options.columns, read_committed=options.read_committed, verify=options.verify
         )
+        filters = self._bounds.filters
+        return RowFilter(filters).apply(batches) if filters else batches

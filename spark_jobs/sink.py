@@ -27,11 +27,9 @@ from pyspark.sql.types import (
 )
 
 from network.cluster_client import ClusterClient
-from spark_jobs.cluster import CLIENT_ID
 from spark_jobs.encode import records as enc
 from spark_jobs.encode.encoder import Columns, Headers, RowError, Slices, encode_batches
-from spark_jobs.guard import check_packages
-from spark_jobs.options import OptionError
+from spark_jobs.option_table import OptionError
 from spark_jobs.producer import Producer
 from spark_jobs.worker import task
 from spark_jobs.write_options import WriteOptions
@@ -97,7 +95,6 @@ class OdradekWriter(DataSourceArrowWriter):
     """Batch writes; only the save mode ``append`` makes sense for a topic."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
-        check_packages()
         if overwrite:
             raise OptionError("a topic can't be overwritten: use mode('append')")
         self._options = WriteOptions.parse(options)
@@ -111,7 +108,6 @@ class OdradekStreamWriter(DataSourceStreamArrowWriter):
     """Streaming writes: each micro-batch at least once."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-        check_packages()
         self._options = WriteOptions.parse(options)
         check_schema(schema, self._options)
 
@@ -121,9 +117,8 @@ class OdradekStreamWriter(DataSourceStreamArrowWriter):
 
 def write_batches(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> Written:
     """Runs on executors: encode and send all rows, and wait until they are acknowledged."""
-    check_packages()
     clock = SystemClock()
-    with task(), ClusterClient(options.bootstrap_servers, CLIENT_ID, clock) as client:
+    with task(), ClusterClient(options.bootstrap_servers, options.client_id, clock) as client:
         producer = Producer(options, client, clock)
         try:
             spread = _Spread(options, producer)

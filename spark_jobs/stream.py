@@ -27,7 +27,7 @@ from spark_jobs.cluster import ClusterMetadata, data_loss_reporter
 from spark_jobs.options import LATEST, ByOffset, Edge, Partition, ReadOptions
 from spark_jobs.planning import OffsetJson, Range, from_json, rate_limit, to_json
 from spark_jobs.resolve import TopicMetadata, earliest, latest, resolve
-from spark_jobs.source import RangePartition, read_range, tasks
+from spark_jobs.tasks import read_range, tasks
 from timer.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class StreamPlanner:
         self._report = data_loss_reporter(options, log.warning)
         self._target: dict[Partition, int] | None = None
         self._pause = threading.Condition()
-        self._last_batch_ms = clock.monotonic_ms()
+        self._last_batch_ms: int | None = None
         self.last_known: dict[Partition, int] = {}
 
     def prepare_available_now(self) -> None:
@@ -116,8 +116,9 @@ class StreamPlanner:
         if minimum is None or self._target is not None:
             return False
         available = sum(max(0, offset - begin.get(partition, 0)) for partition, offset in end.items())
-        waited = self._clock.monotonic_ms() - self._last_batch_ms
-        return available < minimum and waited < self._options.max_trigger_delay_ms
+        if available >= minimum or self._last_batch_ms is None:
+            return False  # the first batch of a run waits for nothing, as in Spark's connector
+        return self._clock.monotonic_ms() - self._last_batch_ms < self._options.max_trigger_delay_ms
 
     def ranges(self, start: OffsetJson, end: OffsetJson) -> list[Range]:
         """What a batch reads. New partitions begin at their earliest offset, whatever startingOffsets said."""
@@ -191,8 +192,6 @@ class OdradekStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return tasks(self._metadata, self._options, ranges)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, RangePartition):  # Spark makes one of its own where there is nothing to read
-            return iter(())
         return read_range(self._options, partition)
 
     def stop(self) -> None:

@@ -7,14 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from log.compression import Codec
-from spark_jobs.options import OptionError, flag, positive, required_bootstrap
+from spark_jobs.option_table import OptionError, check_names
+from spark_jobs.options import CLIENT_ID, flag, positive, required_bootstrap
 
-# What the sink sets itself, with the cure.
-_REFUSED = {
-    "kafka.key.serializer": "keys are written as they are; encode them with DataFrame operations",
-    "kafka.value.serializer": "values are written as they are; encode them with DataFrame operations",
-    "kafka.transactional.id": "the sink writes at least once, without transactions",
-}
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _CODECS = {"none": Codec.NONE, **{codec.config_name: codec for codec in Codec}}
 
@@ -31,6 +26,8 @@ class WriteOptions:
     codec: Codec
     batch_bytes: int
     request_bytes: int
+    buffer_bytes: int
+    client_id: str
     delivery_timeout_ms: int
     request_timeout_ms: int
     max_block_ms: int
@@ -39,9 +36,7 @@ class WriteOptions:
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
         """Check and read the options. Raises OptionError."""
         given = {name.lower(): value for name, value in options.items()}
-        for name, cure in _REFUSED.items():
-            if name in given:
-                raise OptionError(f"option {name} is not supported: {cure}")
+        check_names(given, "W")
         topic = given.get("topic")
         if topic is not None and (not _TOPIC_NAME.fullmatch(topic) or topic in (".", "..")):
             raise OptionError(f"option topic is {topic!r}, which is no topic name")
@@ -65,6 +60,8 @@ class WriteOptions:
             codec=codec,
             batch_bytes=positive(given, "kafka.batch.size") or 512 * 1024,
             request_bytes=positive(given, "kafka.max.request.size") or 1024 * 1024,
+            buffer_bytes=positive(given, "kafka.buffer.memory") or 32 * 1024 * 1024,
+            client_id=given.get("kafka.client.id", CLIENT_ID),
             delivery_timeout_ms=positive(given, "kafka.delivery.timeout.ms") or 120_000,
             request_timeout_ms=positive(given, "kafka.request.timeout.ms") or 30_000,
             max_block_ms=positive(given, "kafka.max.block.ms") or 60_000,

@@ -12,9 +12,9 @@ from network.cluster_balance import Broker, Placement, Plan, PlanError, make_pla
 from network.cluster_client import ClusterClient
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
-from spark_jobs.cluster import CLIENT_ID
 from spark_jobs.jobs.html import bars, heading, page, paragraph, table
 from spark_jobs.jobs.session import say
+from spark_jobs.options import CLIENT_ID
 from timer.clock import SystemClock
 
 Sizes = dict[tuple[str, int], int]

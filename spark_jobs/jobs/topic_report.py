@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from network.cluster_client import ClusterClient
-from spark_jobs.cluster import CLIENT_ID
 from spark_jobs.jobs.html import bars, heading, page, paragraph, table
 from spark_jobs.jobs.reassignment_plan import replica_sizes
 from spark_jobs.jobs.session import kafka_options, open_session, pairs, say, show_result, spark_options
+from spark_jobs.options import CLIENT_ID
 from timer.clock import SystemClock
 
 TIME_BUCKETS = 40

@@ -53,6 +53,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     session.stop()
 
 
+@pytest.fixture
+def pushdown(spark: Any) -> Iterator[None]:
+    """Filters are pushed to the source, as with ``register(spark, pushdown=True)``."""
+    from spark_jobs.source import PUSHDOWN
+
+    spark.conf.set(PUSHDOWN, "true")
+    yield
+    spark.conf.unset(PUSHDOWN)
+
+
 # So that consumers may read from the replica in their rack.
 SETTINGS = {"replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"}
 RACKS = {number: {"broker.rack": f"rack-{number}"} for number in range(3)}

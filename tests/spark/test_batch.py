@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spark_jobs import fetcher
-from spark_jobs.source import OdradekReader
+from spark_jobs.batch import OdradekReader
 from tests.spark.topics import fill, in_order, make_topic, reader
 from tests.support.cluster import Cluster
 

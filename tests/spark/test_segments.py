@@ -10,22 +10,17 @@ from tests.support.cluster import Cluster
 COLUMNS = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
 
 
-def test_directories_give_what_the_broker_gives(spark: Any, cluster: Cluster) -> None:
+def test_directories_give_what_the_broker_gives(spark: Any, cluster: Cluster, pushdown: None) -> None:
     topic = make_topic(cluster, 2, **{"segment.bytes": "16384"})
     fill(cluster, topic, 900, 2, **{"compression.type": "lz4", "batch.num.messages": 20})
     directories = ",".join(str(broker.data) for broker in cluster.brokers)
-    frame = (
-        spark.read.format("odradek-segments")
-        .option("subscribe", topic)
-        .option("includeHeaders", "true")
-        .option("pieceBytes", "4096")
-        .load(directories)
-    )
+    source = spark.read.format("odradek-segments").options(subscribe=topic, includeHeaders="true", pieceBytes="4096")
+    frame = source.load(directories)
     assert frame.rdd.getNumPartitions() > 4
     broker = reader(spark, cluster, topic, includeHeaders="true")
     assert frame.schema == broker.schema
     assert in_order(frame.select(COLUMNS).collect()) == in_order(broker.select(COLUMNS).collect())
-    assert frame.where("offset < 0").collect() == []
-    narrow = frame.where("partition = 1 and offset >= 40 and offset < 50")
+    assert source.load(directories).where("offset < 0").collect() == []
+    narrow = source.load(directories).where("partition = 1 and offset >= 40 and offset < 50")
     assert sorted(r.offset for r in narrow.collect()) == list(range(40, 50))
     assert narrow.rdd.getNumPartitions() < frame.rdd.getNumPartitions()

@@ -10,6 +10,8 @@ import pytest
 from confluent_kafka import Producer
 
 from broker.dev.waiting import wait_until
+from spark_jobs.lag import described
+from spark_jobs.topic_pattern import PatternError, compile_java
 from tests.spark import connector
 from tests.spark.topics import add_partitions, fill, in_order, make_topic
 from tests.support.cluster import CLOCK, Cluster
@@ -62,7 +64,9 @@ def test_reads(spark: Any, cluster: Cluster, filled: str) -> None:
         rows = in_order(theirs.collect())
         assert in_order(ours.collect()) == rows, options
         # Spark's connector divides no batch read whose ends its tasks look up, so maxRecordsPerPartition does nothing.
-        if rows and "maxRecordsPerPartition" not in options:
+        if "minPartitions" in options:
+            assert ours.rdd.getNumPartitions() >= int(options["minPartitions"])
+        elif rows and "maxRecordsPerPartition" not in options:
             assert ours.rdd.getNumPartitions() == theirs.rdd.getNumPartitions(), options
         assert rows or "1800000000000" in options.get("startingTimestamp", "")
 
@@ -73,7 +77,8 @@ def progress(query: Any) -> list[tuple[str, str, int]]:
     for each in query.recentProgress:
         (source,) = each.sources
         if source.numInputRows:
-            found.append((json.loads(source.startOffset), json.loads(source.endOffset), source.numInputRows))
+            start = None if source.startOffset is None else json.loads(source.startOffset)
+            found.append((start, json.loads(source.endOffset), source.numInputRows))
     return found
 
 
@@ -106,6 +111,28 @@ def test_streams(spark: Any, cluster: Cluster, tmp_path: Path) -> None:
         assert ours == theirs
         assert our_rows == their_rows
     assert len(our_rows) == 400 - 7 - 100 + 90 + 300
+
+
+def test_the_first_batch_waits_for_no_minimum(spark: Any, cluster: Cluster, tmp_path: Path) -> None:
+    """Ten records where a batch should have a hundred, and a delay that no test would wait for."""
+    topic = make_topic(cluster, 2)
+    fill(cluster, topic, 10, 2)
+    options = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
+    options |= {"minOffsetsPerTrigger": "100", "maxTriggerDelay": "1h"}
+    reports = []
+    for name in ("kafka", "odradek"):
+        frame = spark.readStream.format(name).options(**options).load()
+        sink = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / name))
+        query = sink.trigger(processingTime="100 milliseconds").start()
+        try:
+            assert wait_until(lambda query=query: progress(query), CLOCK, 60_000), query.exception()  # type: ignore[misc]
+            assert progress(query) == [(None, {topic: {"0": 5, "1": 5}}, 10)]
+            (source,) = described(query.lastProgress)["sources"]
+            reports.append(source["metrics"])
+            assert topic in source["description"]
+        finally:
+            query.stop()
+    assert reports[0] == reports[1]
 
 
 def test_a_compacted_topic(spark: Any, cluster: Cluster, tmp_path: Path) -> None:
@@ -152,6 +179,10 @@ def test_both_refuse_the_same(spark: Any, cluster: Cluster, filled: str) -> None
         {"kafka.enable.auto.commit": "true"},
         {"kafka.interceptor.classes": "x"},
         {"assign": "{}", "subscribePattern": "x"},
+        {"startingOffsets": offsets(filled, 201, 0, 0)},
+        {"startingOffsets": offsets(filled, 201, 0, 0), "failOnDataLoss": "false"},
+        {"startingOffsets": offsets(filled, 9, 0, 0), "endingOffsets": offsets(filled, 8, 9, 9)},
+        {"endingOffsets": offsets(filled, 201, 9, 9), "kafkaConsumer.pollTimeoutMs": "2000"},
     ]
     for options in cases:
         for name in ("kafka", "odradek"):
@@ -159,6 +190,38 @@ def test_both_refuse_the_same(spark: Any, cluster: Cluster, filled: str) -> None
             with pytest.raises(Exception):  # noqa: B017, PT012 - each has its own type
                 spark.read.format(name).options(**given).load().collect()
                 pytest.fail(f"{name} took {options}", pytrace=False)
+
+
+def test_an_end_that_is_not_there_yet(spark: Any, cluster: Cluster, filled: str) -> None:
+    """Both give what is there; the connector after its poll timeout, we at once."""
+    ending = {"endingOffsets": offsets(filled, 300, 9, 9), "failOnDataLoss": "false"}
+    theirs = both(spark, cluster, filled, **ending, **{"kafkaConsumer.pollTimeoutMs": "2000"})[0]
+    ours = both(spark, cluster, filled, **ending, **{"kafkaConsumer.pollTimeoutMs": "3600000"})[1]
+    assert in_order(ours.collect()) == in_order(theirs.collect())
+    assert ours.count() == 218
+
+
+# One a word.
+PATTERNS = r"""
+\p{Alnum}+ [\p{Lower}&&[^a-f]]+ [a-z&&[def]]* [a-c[x-z]]+ [^a-c&&[^x-z]]+ (?i)ABC (?i)[^a]bc \Qa.b\E \Qa.b [^\W_]+
+(?<n>a)b\k<n> a{1,2}+b (?>a+)b [\w.&&[^\d_]]+ \p{IsAlphabetic}+ \P{Digit}+ \pL+ \p{Lu}\p{L}* [\p{L}\p{Nd}._\-]+
+\x61\u0062\0143 \x{61}bc []a]+ [a\]]+ [a-]+ [\-a.]+ a|b|abc ^abc$ \Aabc\z abc\Z \babc\b a.c a\.b [.]*a[.]b (?s)a.c
+(a)(b)?c? \H+ \V+ [\h]*abc [A-Z_0-9]+ \p{javaUpperCase}+ \p{ASCII}* (?i)\p{Lower}+ (?i)[A-C&&[b-z]]+ (?:ab)+c?
+a(?=b)bc (?<!x)abc (?<=a)b \p{Punct} [\p{Punct}a-z]+ [a&&b] [^^]+ [a^]+ (?-i)abc
+"""
+NAMES = "abc ABC a.b aba aab xyz axz def a-b_c 123 a1 _ . aB9 bc b bbc A"
+
+
+def test_patterns_mean_what_they_mean_in_java(spark: Any) -> None:
+    java = spark._jvm.java.util.regex.Pattern
+    for pattern in [*PATTERNS.split(), "(?x) a b c"]:
+        compiled = java.compile(pattern)
+        theirs = [name for name in NAMES.split() if compiled.matcher(name).matches()]
+        assert [name for name in NAMES.split() if compile_java(pattern).fullmatch(name)] == theirs, pattern
+    for pattern in (r"\X", r"a\Gb", r"\R", r"a(?i)b", r"(?u)a", r"\p{IsGreek}"):
+        java.compile(pattern)
+        with pytest.raises(PatternError, match="can't be translated"):
+            compile_java(pattern)
 
 
 def test_writes(spark: Any, cluster: Cluster) -> None:
@@ -171,7 +234,7 @@ def test_writes(spark: Any, cluster: Cluster) -> None:
     rows = []
     for name in ("kafka", "odradek"):
         topic = make_topic(cluster, 4)
-        writer = frame.write.format(name).mode("append").option("kafka.bootstrap.servers", cluster.bootstrap)
+        writer = frame.write.format(name).option("kafka.bootstrap.servers", cluster.bootstrap)
         writer.option("topic", topic).save()
         ours = both(spark, cluster, topic, includeHeaders="true")[1]
         theirs = both(spark, cluster, topic, includeHeaders="true")[0]

@@ -58,7 +58,6 @@ class Broker:
             "zookeeper.connect": zookeeper,
             **settings,
         }
-        self.environment: dict[str, str] = {}
         self.process: ManagedProcess | None = None
         self.is_paused = False
 
@@ -85,8 +84,7 @@ class Broker:
         else:
             command = [sys.executable, "-m", "broker", "server", "--config", str(properties)]
         name = f"{self.kind} broker {self.broker_id}"
-        environment = {**python_environment(), **self.environment}
-        self.process = ManagedProcess(name, command, self.log_file, environment=environment, directory=ROOT)
+        self.process = ManagedProcess(name, command, self.log_file, environment=python_environment(), directory=ROOT)
 
     def wait_listening(self) -> None:
         """Until it accepts connections."""

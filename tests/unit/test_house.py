@@ -34,68 +34,13 @@ SIDEWAYS = {
 """The command line starts the jobs, which run without a broker's code."""
 
 CIRCLES: list[set[str]] = [
-    {
-        "broker.groups.classic.group",
-        "broker.groups.classic.member",
-        "broker.groups.classic.operations",
-        "broker.groups.classic.rebalance",
-        "broker.groups.consumer.changes",
-        "broker.groups.consumer.group",
-        "broker.groups.consumer.timers",
-        "broker.groups.consumer.update",
-        "broker.groups.offsets.expiry",
-        "broker.groups.records.loader",
-        "broker.groups.records.values",
-        "broker.groups.store",
-    },
-    {
-        "broker.replication.delayed_delete_records",
-        "broker.replication.delayed_fetch",
-        "broker.replication.delayed_produce",
-        "broker.replication.fetcher",
-        "broker.replication.fetcher_manager",
-        "broker.replication.log_dir_moves",
-        "broker.replication.replica_manager",
-        "broker.replication.replica_selector",
-    },
-    {
-        "network.authenticator",
-        "network.connection_table",
-        "network.request",
-        "network.request_channel",
-        "network.request_metrics",
-        "network.response_writer",
-        "network.server_connection",
-    },
-    {
-        "log.appends",
-        "log.offset_lookup",
-        "log.partition_log",
-        "log.retention",
-        "log.truncation",
-    },
-    {
-        "broker.groups.admin",
-        "broker.groups.coordinator",
-        "broker.groups.offsets.service",
-    },
-    {
-        "spark_jobs.segments",
-        "spark_jobs.source",
-        "spark_jobs.stream",
-    },
-    {
-        "broker.reconfiguration",
-        "broker.server",
-    },
-    {
-        "broker.replication.partition",
-        "broker.replication.partition_environment",
-    },
-    {
-        "spark_jobs.cluster",
-        "spark_jobs.fetcher",
-    },
+    {"broker.groups.classic.group", "broker.groups.classic.member", "broker.groups.classic.operations", "broker.groups.classic.rebalance", "broker.groups.consumer.changes", "broker.groups.consumer.group", "broker.groups.consumer.timers", "broker.groups.consumer.update", "broker.groups.offsets.expiry", "broker.groups.records.loader", "broker.groups.records.values", "broker.groups.store",},
+    {"broker.replication.delayed_delete_records", "broker.replication.delayed_fetch", "broker.replication.delayed_produce", "broker.replication.fetcher", "broker.replication.fetcher_manager", "broker.replication.log_dir_moves", "broker.replication.replica_manager", "broker.replication.replica_selector",},
+    {"network.authenticator", "network.connection_table", "network.request", "network.request_channel", "network.request_metrics", "network.response_writer", "network.server_connection",},
+    {"log.appends", "log.offset_lookup", "log.partition_log", "log.retention", "log.truncation",},
+    {"broker.groups.admin", "broker.groups.coordinator", "broker.groups.offsets.service",},
+    {"broker.reconfiguration", "broker.server",},
+    {"broker.replication.partition", "broker.replication.partition_environment",},
 ]
 """Files that reach each other. To be undone one by one."""
 
@@ -126,7 +71,6 @@ THREADS = {
     "controller/zk/reruns.py": 1,
     "broker/controller_channel.py": 1,
     "broker/log_dir_failures.py": 1,
-    "broker/http/server.py": 1,
     "broker/replication/fetcher.py": 1,
     "broker/replication/log_dir_moves.py": 1,
 }

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
-from spark_jobs.options import ByOffset, ByTimestamp, Edge, OptionError, ReadOptions, duration_ms
+from spark_jobs import option_table, options, write_options
+from spark_jobs.option_table import OptionError
+from spark_jobs.options import ByOffset, ByTimestamp, Edge, ReadOptions, duration_ms
+from spark_jobs.write_options import WriteOptions
 from tests.unit.spark_jobs.made_up import BASE, read_options
 
 
@@ -56,7 +62,7 @@ def test_a_pattern_matches_whole_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "cure"),
+    ("given", "cure"),
     [
         ({"subscribe": "t", "assign": '{"t":[0]}'}, "exactly one"),
         ({"subscribe": " "}, "empty"),
@@ -86,13 +92,63 @@ def test_a_pattern_matches_whole_names() -> None:
         ({"kafka.security.protocol": "SASL_SSL"}, "PLAINTEXT listener"),
     ],
 )
-def test_refusals_of_batch_reads_name_the_cure(options: dict[str, str], cure: str) -> None:
+def test_refusals_of_batch_reads_name_the_cure(given: dict[str, str], cure: str) -> None:
     with pytest.raises(OptionError, match=cure):
-        read_options(**options)
+        read_options(**given)
 
 
 @pytest.mark.parametrize(
-    ("options", "cure"),
+    ("name", "nearest"),
+    [
+        ("subscribeX", "is subscribe meant"),
+        ("startingOffset", "is startingOffsets meant"),
+        ("failOnDataLos", "is failOnDataLoss meant"),
+        ("kafka.isolation.lvl", r"is kafka\.isolation\.level meant"),
+        ("isolation.level", r"is kafka\.isolation\.level meant"),
+        ("zzz", "option zzz is not known$"),
+        ("kafka.acks", "not one of reads"),
+        ("kafka.session.timeout.ms", "no consumer group"),
+        ("kafka.sasl.jaas.config", "PLAINTEXT listener"),
+    ],
+)
+def test_options_that_are_not_taken_are_named(name: str, nearest: str) -> None:
+    with pytest.raises(OptionError, match=nearest):
+        read_options(**{name: "1"})
+
+
+def test_all_that_is_wrong_is_told_at_once() -> None:
+    given = {**BASE, "topic": "t", "kafka.partitioner.class": "x", "kafka.retries": "1", "topik": "t"}
+    with pytest.raises(OptionError) as told:
+        WriteOptions.parse(given)
+    for part in ("a column partition", "kafka.delivery.timeout.ms", "is topic meant"):
+        assert part in str(told.value)
+
+
+def test_options_for_the_other_side_are_passed_over() -> None:
+    """A query often keeps one set of options for both; Spark adds some of its own."""
+    given = {**BASE, "subscribe": "t", "topic": "t", "path": "x", "checkpointLocation": "y", "includeHeaders": "true"}
+    assert WriteOptions.parse(given).topic == "t"
+    assert ReadOptions.parse(given, streaming=True).include_headers
+
+
+def test_the_page_of_options_is_current() -> None:
+    page = Path(__file__).parents[3] / "docs" / "spark-options.md"
+    assert page.read_text() == option_table.markdown(), "python -m spark_jobs.option_table > docs/spark-options.md"
+
+
+def test_every_option_that_is_taken_is_in_the_table_and_is_read() -> None:
+    """Names that the code asks for, against names that the table takes."""
+    sources = [Path(module.__file__ or "").read_text() for module in (options, write_options)]
+    asked = {name.lower() for source in sources for name in re.findall(r'given[^"\n]*"([\w.]+)"', source)}
+    asked |= {f"{side}{kind}" for side in ("starting", "ending") for kind in ("timestamp", "offsets")}
+    asked |= {"startingoffsetsbytimestamp", "endingoffsetsbytimestamp", "subscribe", "subscribepattern", "assign"}
+    passive = {option_table.Taken.NEEDLESS, option_table.Taken.REFUSED}
+    honoured = {o.name.lower() for o in option_table.TABLE if o.taken not in passive} - {"checkpointlocation"}
+    assert honoured - asked == set()
+
+
+@pytest.mark.parametrize(
+    ("given", "cure"),
     [
         ({"endingOffsets": "latest"}, "no end"),
         ({"endingTimestamp": "1"}, "no end"),
@@ -100,9 +156,9 @@ def test_refusals_of_batch_reads_name_the_cure(options: dict[str, str], cure: st
         ({"maxTriggerDelay": "soon"}, "15m"),
     ],
 )
-def test_refusals_of_streams_name_the_cure(options: dict[str, str], cure: str) -> None:
+def test_refusals_of_streams_name_the_cure(given: dict[str, str], cure: str) -> None:
     with pytest.raises(OptionError, match=cure):
-        read_options(streaming=True, **options)
+        read_options(streaming=True, **given)
 
 
 def test_without_bootstrap_or_subscription() -> None:

@@ -34,11 +34,59 @@ def test_the_zip_is_enough_to_read(tmp_path: Path) -> None:
     assert target.read_bytes() == first
 
 
+ENTRIES = ["source", "batch", "stream", "sink", "segments", "tasks", "options", "jobs.archive", "lag"]
+CHECK = """
+import importlib
+for name in {entries}:
+    try:
+        importlib.import_module("spark_jobs." + name)
+    except ImportError as error:
+        print(error)
+    else:
+        print("imported", name)
+import pyspark_odradek
+assert pyspark_odradek.DefaultSource.name() == "odradek"
+try:
+    pyspark_odradek.DefaultSource({{}})
+except ImportError as error:
+    print(error)
+"""
+
+
 @pytest.mark.parametrize("name", ["log", "timer", "network"])
-def test_a_shadowing_file_is_named(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("kind", ["file", "folder", "loaded"])
+def test_a_shadowing_file_is_named_by_whatever_is_imported_first(tmp_path: Path, name: str, kind: str) -> None:
     root = Path(__file__).resolve().parents[3]
-    (tmp_path / f"{name}.py").write_text("")
-    code = "from spark_jobs.guard import check_packages\ncheck_packages()"
+    if kind == "folder":
+        (tmp_path / name).mkdir()
+        theirs = tmp_path / name / "__init__.py"
+    else:
+        theirs = tmp_path / f"{name}.py"
+    theirs.write_text("print('mine has been run')")
+    before = f"import {name}\n" if kind == "loaded" else ""
+    done = python(before + CHECK.format(entries=ENTRIES), tmp_path, root, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    # Nothing of the user's is run by looking.
+    assert lines.count("mine has been run") == (kind == "loaded")
+    said = [line for line in lines if line.startswith(f"{theirs} shadows the package {name} of odradek")]
+    assert len(said) == len(ENTRIES) + 1, lines
+
+
+@pytest.mark.parametrize("name", ["broker", "controller"])
+def test_names_that_the_source_does_not_need_are_left_to_the_user(tmp_path: Path, name: str) -> None:
+    root = Path(__file__).resolve().parents[3]
+    (tmp_path / f"{name}.py").write_text("MINE = True")
+    code = f"import {', '.join('spark_jobs.' + entry for entry in ENTRIES)}, {name}\nassert {name}.MINE"
     done = python(code, tmp_path, root, cwd=tmp_path)
-    assert done.returncode != 0
-    assert f"{tmp_path / name}.py shadows the package {name} of odradek" in done.stderr
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_missing_package_is_named(tmp_path: Path) -> None:
+    root = Path(__file__).resolve().parents[3]
+    (tmp_path / "spark_jobs").symlink_to(root / "spark_jobs")
+    (tmp_path / "timer").symlink_to(root / "timer")
+    code = f"sys.path[:] = [p for p in sys.path if p != {str(root)!r}]\nimport spark_jobs"
+    isolated = [sys.executable, "-S", "-P", "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{code}"]
+    done = subprocess.run(isolated, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert "package network is missing" in done.stderr

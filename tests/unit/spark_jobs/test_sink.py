@@ -12,7 +12,8 @@ pytest.importorskip("pyspark.sql.datasource")
 from pyspark.sql.types import StructType
 
 from spark_jobs.encode.encoder import Batch, RowError
-from spark_jobs.options import OptionError, Partition
+from spark_jobs.option_table import OptionError
+from spark_jobs.options import Partition
 from spark_jobs.sink import OdradekWriter, _Spread
 from spark_jobs.write_options import WriteOptions
 

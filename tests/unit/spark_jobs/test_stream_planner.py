@@ -8,7 +8,7 @@ pytest.importorskip("pyspark.sql.streaming.datasource")
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
-from spark_jobs.fetcher import DataLossError
+from spark_jobs.cluster import DataLossError
 from spark_jobs.options import Partition, ReadOptions
 from spark_jobs.planning import Range, from_json, to_json
 from spark_jobs.stream import StreamPlanner
@@ -71,11 +71,13 @@ def test_a_limit_is_kept_until_all_is_read() -> None:
     assert 10 <= batches <= 12
 
 
-def test_too_little_waits_until_the_delay_is_over() -> None:
+def test_too_little_waits_until_the_delay_is_over_but_not_for_the_first_batch() -> None:
     clock = PassingClock()
-    cluster = MadeUpCluster({}, {A: 15})
+    cluster = MadeUpCluster({}, {A: 10})
     stream = planner(cluster, clock, minOffsetsPerTrigger="10", maxTriggerDelay="1m")
     start = to_json({A: 10})
+    assert stream.latest_offset(to_json({A: 8}), ReadMinRows(10)) == start
+    cluster.ends[A] = 15
     assert stream.latest_offset(start, ReadMinRows(10)) == start
     clock.advance(60_000)
     assert stream.latest_offset(start, ReadMinRows(10)) == to_json({A: 15})
