@@ -34,13 +34,59 @@ SIDEWAYS = {
 """The command line starts the jobs, which run without a broker's code."""
 
 CIRCLES: list[set[str]] = [
-    {"broker.groups.classic.group", "broker.groups.classic.member", "broker.groups.classic.operations", "broker.groups.classic.rebalance", "broker.groups.consumer.changes", "broker.groups.consumer.group", "broker.groups.consumer.timers", "broker.groups.consumer.update", "broker.groups.offsets.expiry", "broker.groups.records.loader", "broker.groups.records.values", "broker.groups.store",},
-    {"broker.replication.delayed_delete_records", "broker.replication.delayed_fetch", "broker.replication.delayed_produce", "broker.replication.fetcher", "broker.replication.fetcher_manager", "broker.replication.log_dir_moves", "broker.replication.replica_manager", "broker.replication.replica_selector",},
-    {"network.authenticator", "network.connection_table", "network.request", "network.request_channel", "network.request_metrics", "network.response_writer", "network.server_connection",},
-    {"log.appends", "log.offset_lookup", "log.partition_log", "log.retention", "log.truncation",},
-    {"broker.groups.admin", "broker.groups.coordinator", "broker.groups.offsets.service",},
-    {"broker.reconfiguration", "broker.server",},
-    {"broker.replication.partition", "broker.replication.partition_environment",},
+    {
+        "broker.groups.classic.group",
+        "broker.groups.classic.member",
+        "broker.groups.classic.operations",
+        "broker.groups.classic.rebalance",
+        "broker.groups.consumer.changes",
+        "broker.groups.consumer.group",
+        "broker.groups.consumer.timers",
+        "broker.groups.consumer.update",
+        "broker.groups.offsets.expiry",
+        "broker.groups.records.loader",
+        "broker.groups.records.values",
+        "broker.groups.store",
+    },
+    {
+        "broker.replication.delayed_delete_records",
+        "broker.replication.delayed_fetch",
+        "broker.replication.delayed_produce",
+        "broker.replication.fetcher",
+        "broker.replication.fetcher_manager",
+        "broker.replication.log_dir_moves",
+        "broker.replication.replica_manager",
+        "broker.replication.replica_selector",
+    },
+    {
+        "network.authenticator",
+        "network.connection_table",
+        "network.request",
+        "network.request_channel",
+        "network.request_metrics",
+        "network.response_writer",
+        "network.server_connection",
+    },
+    {
+        "log.appends",
+        "log.offset_lookup",
+        "log.partition_log",
+        "log.retention",
+        "log.truncation",
+    },
+    {
+        "broker.groups.admin",
+        "broker.groups.coordinator",
+        "broker.groups.offsets.service",
+    },
+    {
+        "broker.reconfiguration",
+        "broker.server",
+    },
+    {
+        "broker.replication.partition",
+        "broker.replication.partition_environment",
+    },
 ]
 """Files that reach each other. To be undone one by one."""
 
