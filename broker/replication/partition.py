@@ -228,7 +228,7 @@ class Partition:
 
     def _ensure_log(self, topic_id: bytes, *, is_new: bool) -> PartitionLog:
         if self.log is None:
-            self.log = self._environment.create_log(self, topic_id, is_new=is_new, is_future=False)
+            self.log = self._environment.create_log(self.topic_partition, topic_id, is_new=is_new, is_future=False)
         if topic_id != ZERO_UUID:
             self.assign_topic_id(topic_id)
         elif self.log.topic_id is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from broker.replication.delayed import DelayedOperations
 from broker.replication.isr import LeaderAndIsr
@@ -13,9 +13,6 @@ from log.topic_partition import TopicPartition
 from network.protocol.errors import ErrorCode
 from timer.clock import Clock
 from timer.metrics import Meter
-
-if TYPE_CHECKING:
-    from broker.replication.partition import Partition
 
 AlterPartitionCallback = Callable[[LeaderAndIsr | ErrorCode], None]
 
@@ -52,6 +49,6 @@ class PartitionEnvironment(Protocol):
 
     def is_alive(self, broker_id: int) -> bool: ...
 
-    def create_log(self, partition: Partition, topic_id: bytes, *, is_new: bool, is_future: bool) -> PartitionLog: ...
+    def create_log(self, tp: TopicPartition, topic_id: bytes, *, is_new: bool, is_future: bool) -> PartitionLog: ...
 
     def log_topic_id(self, tp: TopicPartition) -> bytes | None: ...

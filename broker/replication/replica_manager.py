@@ -196,9 +196,8 @@ class ReplicaManager:
         slot = self.partitions.get((topic, number))  # type: ignore[call-overload]
         return slot.log if type(slot) is Partition else None
 
-    def create_log(self, partition: Partition, topic_id: bytes, *, is_new: bool, is_future: bool) -> PartitionLog:
+    def create_log(self, tp: TopicPartition, topic_id: bytes, *, is_new: bool, is_future: bool) -> PartitionLog:
         """Open or make the log of a partition; its high watermark starts from the checkpoint of its directory."""
-        tp = partition.topic_partition
         log = self.log_manager.get_or_create_log(
             tp, is_new=is_new, is_future=is_future, topic_id=None if topic_id == ZERO_UUID else topic_id
         )

@@ -83,10 +83,6 @@ CIRCLES: list[set[str]] = [
         "broker.reconfiguration",
         "broker.server",
     },
-    {
-        "broker.replication.partition",
-        "broker.replication.partition_environment",
-    },
 ]
 """Files that reach each other. To be undone one by one."""
 

@@ -68,7 +68,7 @@ class Environment:
     def is_alive(self, broker_id: int) -> bool:
         return broker_id in self.alive
 
-    def create_log(self, partition: Partition, topic_id: bytes, *, is_new: bool, is_future: bool) -> Any:
+    def create_log(self, tp: TopicPartition, topic_id: bytes, *, is_new: bool, is_future: bool) -> Any:
         return self.log
 
     def log_topic_id(self, tp: TopicPartition) -> bytes | None:

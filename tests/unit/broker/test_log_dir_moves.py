@@ -57,8 +57,8 @@ class Broker:
     def is_alive(self, broker_id: int) -> bool:
         return True
 
-    def create_log(self, partition: Partition, topic_id: bytes, *, is_new: bool, is_future: bool) -> PartitionLog:
-        return self.log_manager.get_or_create_log(TP, is_new=is_new, is_future=is_future)
+    def create_log(self, tp: TopicPartition, topic_id: bytes, *, is_new: bool, is_future: bool) -> PartitionLog:
+        return self.log_manager.get_or_create_log(tp, is_new=is_new, is_future=is_future)
 
     def log_topic_id(self, tp: TopicPartition) -> bytes | None:
         return None
