@@ -40,13 +40,13 @@ from broker.inline_apis import inline_rule
 from broker.server import BrokerServer
 from log.record import BatchBuilder
 from network.client import Connection
+from network.connection_info import ConnectionInfo
 from network.connection_table import ConnectionTable
 from network.protocol.header import RequestHeader, encode_request
 from network.protocol.message import Message
 from network.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from network.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from network.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from network.request import ConnectionInfo
 from network.request_metrics import RequestMetrics
 from network.request_reader import RequestReader
 from network.response_writer import ResponseWriter

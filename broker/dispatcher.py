@@ -86,4 +86,4 @@ class Dispatcher:
 
     def _refuse(self, request: Request, reason: str) -> None:
         logger.warning("connection %s: %s", request.connection.id, refusal(request.header, reason))
-        request.channel.close_connection(request)
+        request.close_connection()

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from network.connection_info import ConnectionInfo
     from network.protocol.header import RequestHeader
-    from network.request import ConnectionInfo
     from network.transport import Transport
 
 

@@ -28,9 +28,9 @@ def run_request(request: Request, handler: Handler, now_ns: int) -> None:
     except Exception:
         logger.exception("handler failed for %r", request)
         if not request.response_ready_ns:
-            request.channel.close_connection(request)
+            request.close_connection()
     if not request.response_ready_ns:  # answered later by somebody else
-        request.local_done_ns = request.channel.clock.monotonic_ns()
+        request.local_done_ns = request.responder.now_ns()
     if request.pooled:
         request.release_buffer()
 
@@ -109,11 +109,5 @@ class HandlerPool:
                 meter.mark((now() - idle_from) // self._size)
             if item is None:
                 continue
-            if isinstance(item, Request):
-                run_request(item, handler, now())
-                item = None  # keeps neither the body nor the message alive while waiting
-                continue
-            try:
-                item()
-            except Exception:
-                logger.exception("a callback on a handler thread failed")
+            run_request(item, handler, now())
+            item = None  # keeps neither the body nor the message alive while waiting

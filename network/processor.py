@@ -15,10 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from queue import Empty, Full, Queue
 from typing import TYPE_CHECKING, Any
 
+from network.connection_info import ANONYMOUS, ConnectionInfo
 from network.connection_table import ConnectionTable
 from network.handler_pool import Handler
 from network.inline import InlineRule
-from network.request import ANONYMOUS, ConnectionInfo
 from network.request_channel import RequestChannel
 from network.request_metrics import RequestMetrics
 from network.request_reader import RequestReader

@@ -1,84 +1,66 @@
-"""A request as the network layer hands it to handlers, and the connection it came on."""
+"""A request as the network layer hands it to handlers, and how it is answered."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from network.file_range import release_message
+from network.protocol.api import ApiKey
+from network.protocol.header import RequestHeader, encode_response_parts
 
 if TYPE_CHECKING:
+    from network.connection_info import ConnectionInfo
     from network.memory_pool import MemoryPool
     from network.protocol.api import ApiSpec
-    from network.protocol.header import RequestHeader
-    from network.request_channel import RequestChannel
-    from network.response_writer import ResponseWriter
-    from network.server_connection import ServerConnection
 
-ANONYMOUS = "User:ANONYMOUS"
-UNKNOWN_SOFTWARE = "unknown"
+logger = logging.getLogger(__name__)
+
+# Kinds of answer, as the responder sees them.
+SEND: Final = 0
+NO_OP: Final = 1
+CLOSE_CONNECTION: Final = 2
+START_THROTTLING: Final = 3
+
+_API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
 
 
-class ConnectionInfo:
-    """What a handler may know of a connection.
+class Responder(Protocol):
+    """Takes the answers to requests of some connections, from any thread; `ResponseWriter` is one."""
 
-    `id` is `localHost:localPort-remoteHost:remotePort-index`. `principal` has the form `Type:name`. `privileged` is
-    true on the listener that brokers use among themselves (the control-plane listener where there is one). The
-    ApiVersions handler sets the client software's name and version.
-    """
+    now_ns: Callable[[], int]
+    """The monotonic clock."""
 
-    __slots__ = (
-        "client_host",
-        "id",
-        "listener_name",
-        "principal",
-        "privileged",
-        "security_protocol",
-        "software_name",
-        "software_version",
-    )
-
-    def __init__(
-        self,
-        id: str,
-        listener_name: str = "PLAINTEXT",
-        security_protocol: str = "PLAINTEXT",
-        principal: str = ANONYMOUS,
-        client_host: str = "127.0.0.1",
-        privileged: bool = True,
-    ) -> None:
-        self.id = id
-        self.listener_name = listener_name
-        self.security_protocol = security_protocol
-        self.principal = principal
-        self.client_host = client_host
-        self.privileged = privileged
-        self.software_name = UNKNOWN_SOFTWARE
-        self.software_version = UNKNOWN_SOFTWARE
-
-    def __repr__(self) -> str:
-        return f"ConnectionInfo({self.id}, {self.listener_name}, {self.principal})"
+    def respond(self, request: Request, kind: int, payload: Any) -> None:
+        """SEND: the payload is the encoded parts. START_THROTTLING: milliseconds. Otherwise there is none."""
+        ...
 
 
 class Request:
     """One request: its header, its undecoded body, and the times at which it passed each station.
 
+    It is ended by exactly one of `respond` and `close_connection`, from any thread; `start_throttle` may precede it.
+    `link` is the responder's: the connection that waits for the answer.
+
     Times are monotonic nanoseconds, 0 until the station is reached: `received_ns` (read in full), `dequeued_ns`
-    (taken by a handler), `local_done_ns` (handler returned), `response_ready_ns` (response handed to the channel),
+    (taken by a handler), `local_done_ns` (handler returned), `response_ready_ns` (the handler has answered),
     `response_dequeued_ns` (taken by the processor). `throttle_time_ms` is the quota delay, for metrics.
     """
 
     __slots__ = (
         "_frame",
         "_frame_offset",
-        "_link",
         "_message",
         "_pool",
-        "_writer",
-        "channel",
         "connection",
         "dequeued_ns",
         "header",
+        "link",
         "local_done_ns",
         "pooled",
         "received_ns",
+        "responder",
         "response_dequeued_ns",
         "response_ready_ns",
         "size",
@@ -93,9 +75,8 @@ class Request:
         frame: memoryview,
         body_offset: int,
         connection: ConnectionInfo,
-        channel: RequestChannel,
-        writer: ResponseWriter,
-        link: ServerConnection,
+        responder: Responder,
+        link: Any,
         received_ns: int,
     ) -> None:
         self.header = header
@@ -104,9 +85,8 @@ class Request:
         self._frame_offset = body_offset
         self._message: Any = None
         self.connection = connection
-        self.channel = channel
-        self._writer = writer
-        self._link = link
+        self.responder = responder
+        self.link = link
         self._pool: MemoryPool | None = None
         self.pooled = 0
         """Bytes that the body occupies in the memory pool."""
@@ -144,6 +124,41 @@ class Request:
         if pooled and pool is not None:
             self.pooled = 0
             pool.release(pooled)
+
+    # ---- answers
+
+    def respond(self, response: Any | None) -> None:
+        """Answer on the connection; None means that nothing goes on the wire (Produce with acks=0).
+
+        The response is encoded on the calling thread. One that cannot be encoded closes the connection.
+        """
+        responder = self.responder
+        self.response_ready_ns = responder.now_ns()
+        if response is None:
+            responder.respond(self, NO_OP, None)
+            return
+        header = self.header
+        if header.api_key == _API_VERSIONS and not self.spec.serves(header.api_version):
+            # A version that we do not know is answered in the first one.
+            header = RequestHeader(header.api_key, 0, header.correlation_id)
+        try:
+            parts = encode_response_parts(header, response)
+        except Exception:
+            logger.exception("cannot encode the response to %r; closing %s", self.header, self.connection.id)
+            release_message(response)
+            responder.respond(self, CLOSE_CONNECTION, None)
+            return
+        responder.respond(self, SEND, parts)
+
+    def close_connection(self) -> None:
+        """End the connection instead of answering."""
+        self.response_ready_ns = self.responder.now_ns()
+        self.responder.respond(self, CLOSE_CONNECTION, None)
+
+    def start_throttle(self, throttle_time_ms: int) -> None:
+        """Stop reading from the connection for this time, counted from now; the response itself is not delayed."""
+        self.throttle_time_ms = throttle_time_ms
+        self.responder.respond(self, START_THROTTLING, throttle_time_ms)
 
     def __repr__(self) -> str:
         return f"Request({self.header!r}, {self.size} bytes, {self.connection.id})"

@@ -282,7 +282,7 @@ class RequestReader:
         if authenticator is not None and not self._admit(connection, header, frame, pooled, now):
             return
         channel = self._channel
-        request = Request(header, spec, frame, offset, connection.info, channel, self._writer, connection, now)
+        request = Request(header, spec, frame, offset, connection.info, self._writer, connection, now)
         if pooled:
             request.hold(self._memory_pool, pooled)
         connection.mute_state = _HANDED_OVER

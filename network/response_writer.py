@@ -14,7 +14,7 @@ from network import mute
 from network.file_range import FileRange, release_parts
 from network.mute import NOT_MUTED, REFUSED, TRANSITIONS
 from network.outbox import COLD, DONE, ShortFile, read_small_ranges
-from network.request_channel import CLOSE_CONNECTION, NO_OP, SEND, START_THROTTLING
+from network.request import CLOSE_CONNECTION, NO_OP, SEND, START_THROTTLING
 from network.server_connection import HOLD_CLOSING, HOLD_OUTPUT, ServerConnection
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class ResponseWriter:
         self._metrics = request_metrics
         self._record = request_metrics.record
         self._cold_reads = cold_reads
-        self._now = clock.monotonic_ns
+        self.now_ns = clock.monotonic_ns
         self._wake = wake
         self._queue: deque[tuple[Request, int, Any]] = deque()
         self._stopped = False
@@ -89,7 +89,7 @@ class ResponseWriter:
         queue = self._queue
         for _ in range(len(queue)):
             request, kind, payload = queue.popleft()
-            self._deliver(request, kind, payload, self._now())
+            self._deliver(request, kind, payload, self.now_ns())
 
     def stop(self) -> None:
         """From now on responses are dropped."""
@@ -108,7 +108,7 @@ class ResponseWriter:
     # -- one response --------------------------------------------------------------------------------------------
 
     def _deliver(self, request: Request, kind: int, payload: Any, taken_ns: int) -> None:
-        connection = request._link
+        connection: ServerConnection = request.link
         try:
             if connection.request is not request:
                 self._drop(request, kind, payload)
@@ -144,11 +144,11 @@ class ResponseWriter:
             except BlockingIOError:
                 sent = 0
             except OSError as error:
-                self._record(request, self._now())
+                self._record(request, self.now_ns())
                 self._table.close(connection, f"lost while responding: {error}", logging.DEBUG)
                 return
             if sent == len(parts[0]):
-                self._record(request, self._now())
+                self._record(request, self.now_ns())
                 self.answered(connection)
                 return
             parts = [memoryview(parts[0])[sent:]]
@@ -174,7 +174,7 @@ class ResponseWriter:
             self._count_dropped(request)
 
     def _count_dropped(self, request: Request) -> None:
-        now = self._now()
+        now = self.now_ns()
         if not request.response_dequeued_ns:
             request.response_dequeued_ns = now
         self._record(request, now)
@@ -199,7 +199,7 @@ class ResponseWriter:
             connection.hold &= ~HOLD_OUTPUT
             self._table.stop_writing(connection)
             if connection.unsent:
-                now = self._now()
+                now = self.now_ns()
                 for request in connection.unsent:
                     self._record(request, now)
                 connection.unsent.clear()
@@ -221,7 +221,7 @@ class ResponseWriter:
             self._table.stop_writing(connection)
             self._table.on_readable(connection)
             return
-        self._table.touch(connection, self._now())
+        self._table.touch(connection, self.now_ns())
         self.flush(connection)
 
     def answered(self, connection: ServerConnection) -> None:

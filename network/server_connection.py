@@ -10,8 +10,9 @@ from network.outbox import Outbox
 
 if TYPE_CHECKING:
     from network.authenticator import Authenticator
+    from network.connection_info import ConnectionInfo
     from network.file_range import FileRange
-    from network.request import ConnectionInfo, Request
+    from network.request import Request
     from network.transport import Transport
 
 # Reasons not to read from a connection besides its mute state; bits of `hold`.

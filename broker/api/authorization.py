@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Protocol
 
-from network.request import ConnectionInfo
+from network.connection_info import ConnectionInfo
 
 
 class Operation(IntEnum):

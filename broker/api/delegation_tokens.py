@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from broker.api.registry import Call
+from network.connection_info import ANONYMOUS
 from network.protocol.errors import ErrorCode
-from network.request import ANONYMOUS
 
 
 class Principal(NamedTuple):

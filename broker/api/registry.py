@@ -21,8 +21,9 @@ from network.protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from broker.config.kafka_config import KafkaConfig
     from broker.context import BrokerContext
+    from network.connection_info import ConnectionInfo
     from network.protocol.header import RequestHeader
-    from network.request import ConnectionInfo, Request
+    from network.request import Request
 
 RequestT = TypeVar("RequestT")
 
@@ -73,20 +74,20 @@ class Call(Generic[RequestT]):
         if self._answered:
             raise AssertionError(f"{self.header} is answered twice")
         self._answered = True
-        self._raw.channel.send_response(self._raw, response)
+        self._raw.respond(response)
 
     def close_connection(self) -> None:
         """End the connection instead of answering."""
         if self._answered:
             raise AssertionError(f"{self.header} is answered twice")
         self._answered = True
-        self._raw.channel.close_connection(self._raw)
+        self._raw.close_connection()
 
     def start_throttle(self, throttle_time_ms: int) -> None:
         """Stop reading from the connection for a while; must precede the answer."""
         if throttle_time_ms > 0:
             self.throttle_time_ms = throttle_time_ms
-            self._raw.channel.start_throttle(self._raw, throttle_time_ms)
+            self._raw.start_throttle(throttle_time_ms)
 
 
 @dataclass(frozen=True, slots=True)

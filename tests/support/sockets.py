@@ -89,7 +89,7 @@ class EchoBroker:
             served = request.spec.serves(request.header.api_version)
             entry = ApiVersion(api_key=18, min_version=0, max_version=4)
             response = ApiVersionsResponse(error_code=0 if served else 35, api_keys=[entry])
-            request.channel.send_response(request, response)
+            request.respond(response)
             return
         message = request.message
         topics = [
@@ -102,7 +102,7 @@ class EchoBroker:
             )
             for topic in message.topic_data
         ]
-        request.channel.send_response(request, ProduceResponse(responses=topics) if message.acks else None)
+        request.respond(ProduceResponse(responses=topics) if message.acks else None)
 
 
 def produce(size: int = 10, acks: int = 1) -> ProduceRequest:

@@ -59,15 +59,6 @@ CIRCLES: list[set[str]] = [
         "broker.replication.replica_selector",
     },
     {
-        "network.authenticator",
-        "network.connection_table",
-        "network.request",
-        "network.request_channel",
-        "network.request_metrics",
-        "network.response_writer",
-        "network.server_connection",
-    },
-    {
         "log.appends",
         "log.offset_lookup",
         "log.partition_log",
@@ -92,8 +83,6 @@ PRIVATE = {
     "broker/dev/parent.py: os._exit",  # a child whose parent has died has nobody to tell
     "spark_jobs/jobs/session.py: spark._jsc",  # pyspark has no other way to the JVM's application id
     "controller/zk/kazoo_handle.py: client._call",  # kazoo has no public call for a request of one's own
-    "network/request_channel.py: request._writer",
-    "network/response_writer.py: request._link",
 }
 
 THREADS = {

@@ -103,7 +103,7 @@ def test_handler_that_raises_closes_only_its_connection(servers: Servers, broker
 
 def test_response_that_cannot_be_encoded_closes_the_connection(servers: Servers, broker: EchoBroker) -> None:
     def answer_badly(request: object) -> bool:
-        request.channel.send_response(request, ApiVersionsResponse(error_code=10**9))  # type: ignore[attr-defined]
+        request.respond(ApiVersionsResponse(error_code=10**9))  # type: ignore[attr-defined]
         return True
 
     broker.hook = answer_badly

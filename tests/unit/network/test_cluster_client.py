@@ -53,7 +53,7 @@ class Cluster:
             if broker in self.hanging or (request.header.api_key != 18 and self.silent):
                 return
             answer = getattr(self, request.spec.name)(broker, request)
-            request.channel.send_response(request, answer)
+            request.respond(answer)
 
         return handle
 

@@ -61,7 +61,7 @@ class FetchBroker:
     def answer(self, request: Request) -> None:
         partitions = [PartitionData(partition_index=at, records=each) for at, each in enumerate(self.ranges)]
         topic = FetchableTopicResponse(topic="t", partitions=partitions)
-        request.channel.send_response(request, FetchResponse(responses=[topic]))
+        request.respond(FetchResponse(responses=[topic]))
 
 
 @pytest.fixture
@@ -193,7 +193,7 @@ def test_response_that_cannot_be_encoded(servers: Servers, data: tuple[int, byte
             PartitionData(records=[b"x", ranges[1]]),
         ]
         topic = FetchableTopicResponse(topic="t", partitions=partitions)
-        request.channel.send_response(request, FetchResponse(responses=[topic]))
+        request.respond(FetchResponse(responses=[topic]))
 
     client = servers.connect(servers.start(handler))
     client.send(fetch_frame())

@@ -7,13 +7,10 @@ import time
 
 import pytest
 
-from network.handler_pool import HandlerPool
 from network.inline import InlineRule
 from network.request import Request
-from network.request_channel import RequestChannel
 from network.server_config import ListenerConfig
 from tests.support.sockets import EchoBroker, Servers, produce_frame, wait_until
-from timer.clock import SystemClock
 
 INLINE = InlineRule({0: None})
 BOTH = pytest.mark.parametrize("inline", [None, INLINE], ids=["pool", "inline"])
@@ -62,7 +59,7 @@ def test_a_throttled_connection_is_answered_at_once_and_read_later(
 ) -> None:
     def throttle(request: Request) -> bool:
         if request.header.correlation_id == 1:
-            request.channel.start_throttle(request, 200)
+            request.start_throttle(200)
         return False
 
     broker.hook = throttle
@@ -83,7 +80,7 @@ def test_throttle_that_ends_before_the_response(servers: Servers, broker: EchoBr
 
     def hold(request: Request) -> bool:
         if request.header.correlation_id == 1:
-            request.channel.start_throttle(request, 10)
+            request.start_throttle(10)
             held.append(request)
         return bool(held) and request is held[0]
 
@@ -141,7 +138,7 @@ def test_a_parked_request_does_not_hold_up_shutdown_and_its_answer_is_dropped(
     assert time.monotonic() - began < 50
     assert client.is_closed()
     broker.answer(parked[0])
-    parked[0].channel.close_connection(parked[0])
+    parked[0].close_connection()
 
 
 def test_ports_are_free_after_shutdown(servers: Servers, broker: EchoBroker) -> None:
@@ -186,21 +183,6 @@ def test_idle_percent(servers: Servers, broker: EchoBroker) -> None:
     time.sleep(1.05)
     wait_until(lambda: servers.metrics.read("Processor", "IdlePercent") > 0.5, "idle")
     wait_until(lambda: servers.metrics.read("SocketServer", "NetworkProcessorAvgIdlePercent") > 0.5, "all are idle")
-
-
-def test_callbacks_run_on_handlers_before_requests_and_within_a_bound() -> None:
-    channel = RequestChannel(2, SystemClock())
-    ran: list[str] = []
-    assert channel.put_callback(lambda: ran.append(threading.current_thread().name))
-    assert channel.put_callback(lambda: 1 / 0)
-    assert not channel.put_callback(lambda: None)
-    pool = HandlerPool(channel, lambda request: None, 1)
-    pool.start()
-    wait_until(lambda: bool(ran), "called")
-    wait_until(lambda: channel.put_callback(lambda: ran.append("again")), "there is room again")
-    wait_until(lambda: "again" in ran, "a callback that fails does not stop the handler")
-    assert ran[0] == "data-plane-kafka-request-handler-0"
-    assert pool.shutdown()
 
 
 def test_the_pool_can_be_resized_while_it_works(servers: Servers, broker: EchoBroker) -> None:

@@ -115,7 +115,7 @@ def test_close_connection_instead_of_a_response(
     servers: Servers, broker: EchoBroker, inline: InlineRule | None
 ) -> None:
     def close(request: Request) -> bool:
-        request.channel.close_connection(request)
+        request.close_connection()
         return True
 
     broker.hook = close

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from network.authenticator import AuthenticationStep, SessionExpired
+from network.connection_info import ConnectionInfo
 from network.inline import InlineRule
 from network.protocol.errors import ProtocolError
 from network.protocol.header import RequestHeader
-from network.request import ConnectionInfo
 from network.server_config import ListenerConfig
 from network.transport import PlaintextTransport, Transport
 from tests.support.sockets import EchoBroker, RawClient, Servers, api_versions_frame, produce_frame, wait_until

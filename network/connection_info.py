@@ -1,0 +1,47 @@
+"""What handlers may know of the connection that a request came on."""
+
+from __future__ import annotations
+
+ANONYMOUS = "User:ANONYMOUS"
+UNKNOWN_SOFTWARE = "unknown"
+
+
+class ConnectionInfo:
+    """What a handler may know of a connection.
+
+    `id` is `localHost:localPort-remoteHost:remotePort-index`. `principal` has the form `Type:name`. `privileged` is
+    true on the listener that brokers use among themselves (the control-plane listener where there is one). The
+    ApiVersions handler sets the client software's name and version.
+    """
+
+    __slots__ = (
+        "client_host",
+        "id",
+        "listener_name",
+        "principal",
+        "privileged",
+        "security_protocol",
+        "software_name",
+        "software_version",
+    )
+
+    def __init__(
+        self,
+        id: str,
+        listener_name: str = "PLAINTEXT",
+        security_protocol: str = "PLAINTEXT",
+        principal: str = ANONYMOUS,
+        client_host: str = "127.0.0.1",
+        privileged: bool = True,
+    ) -> None:
+        self.id = id
+        self.listener_name = listener_name
+        self.security_protocol = security_protocol
+        self.principal = principal
+        self.client_host = client_host
+        self.privileged = privileged
+        self.software_name = UNKNOWN_SOFTWARE
+        self.software_version = UNKNOWN_SOFTWARE
+
+    def __repr__(self) -> str:
+        return f"ConnectionInfo({self.id}, {self.listener_name}, {self.principal})"
