@@ -16,6 +16,7 @@ from controller.zk.payloads import decode_config_change
 if TYPE_CHECKING:
     from controller.zk.client import ZkClient
     from timer.clock import Clock
+    from timer.worker import Workers
 
 logger = logging.getLogger(__name__)
 
@@ -31,11 +32,16 @@ class ConfigListener:
     """
 
     def __init__(
-        self, zk: ZkClient, handlers: Mapping[str, EntityHandler], clock: Clock, changes: str = paths.CONFIG_CHANGES
+        self,
+        zk: ZkClient,
+        handlers: Mapping[str, EntityHandler],
+        clock: Clock,
+        changes: str = paths.CONFIG_CHANGES,
+        workers: Workers | None = None,
     ) -> None:
         self._zk = zk
         self._handlers = handlers
-        self._listener = ChangeListener(zk, changes, paths.CONFIG_CHANGE_PREFIX, self._on_change, clock)
+        self._listener = ChangeListener(zk, changes, paths.CONFIG_CHANGE_PREFIX, self._on_change, clock, workers)
 
     def start(self) -> None:
         """Listen first, then load what is there, so that nothing is missed in between."""

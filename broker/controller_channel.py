@@ -2,7 +2,8 @@
 
 One request is in flight at a time. The controller is the one that this broker's metadata names; an answer
 NOT_CONTROLLER, or a lost connection, puts the request back to the front of the queue, and the controller is looked up
-again. The thread is a loop around `step()`.
+again. So does an unexpected error, after which the worker backs off: a request is never lost, for its sender may have
+only that one.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from network.protocol.errors import ErrorCode, ProtocolError
 from network.protocol.messages.api_versions import ApiVersionsRequest
 from network.version import SOFTWARE_NAME, VERSION
 from timer.clock import Clock
+from timer.worker import Worker, Workers
 
 logger = logging.getLogger(__name__)
 
@@ -55,54 +57,39 @@ class ControllerChannel:
         clock: Clock,
         connect: Connect,
         capacity: int = 100,
+        workers: Workers | None = None,
     ) -> None:
         self._metadata_cache = metadata_cache
         self._listener_name = listener_name
-        self._clock = clock
         self._connect = connect
         self._capacity = capacity
         self._queue: deque[_Item] = deque()
-        self._changed = threading.Condition()
-        self._closed = False
+        self._lock = threading.Lock()
         self._connection: Connection | None = None
         self._node: Node | None = None
         self._versions: dict[int, tuple[int, int]] = {}
-        self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
+        self._worker = Worker(name, self.step, clock, interrupt=self._disconnect, workers=workers)
 
     def start(self) -> None:
-        self._thread.start()
+        self._worker.start()
 
     def send(self, api: ApiKey, build: Build, callback: Callback, max_version: int | None = None) -> None:
         """Queue a request; `callback` gets its answer. Requests that wait at shutdown are dropped."""
         limit = API[api].max_version if max_version is None else max_version
-        with self._changed:
+        with self._lock:
             if len(self._queue) >= self._capacity:
                 raise RuntimeError("too many requests to the controller are waiting")
             self._queue.append(_Item(api, build, limit, callback))
-            self._changed.notify_all()
+        self._worker.wake()
 
     def shutdown(self) -> None:
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-        self._disconnect()
-        if self._thread.is_alive():
-            self._thread.join(5.0)
+        self._worker.stop()
 
-    def _loop(self) -> None:
-        while not self._closed:
-            wait_ms = self.step()
-            with self._changed:
-                if self._closed:
-                    return
-                if wait_ms or not self._queue:
-                    self._clock.wait(self._changed, wait_ms or None)
-
-    def step(self) -> int:
-        """Handle the oldest request. Returns how long to wait before the next step, 0 for not at all."""
-        with self._changed:
+    def step(self) -> float | None:
+        """Handle the oldest request. Returns how long to wait before the next step, None if there is no request."""
+        with self._lock:
             if not self._queue:
-                return 0
+                return None
             item = self._queue[0]
         if not self._ready():
             return LOOK_UP_BACKOFF_MS
@@ -111,19 +98,19 @@ class ControllerChannel:
             version = self._version(item)
             response = self._connection.call(item.build(version), version)
         except (ConnectionFailed, ProtocolError) as error:
-            if not self._closed:
+            if not self._worker.is_stopping:
                 logger.info("connection to controller %s failed: %s", self._node, error)
             self._disconnect()
             return RECONNECT_BACKOFF_MS
+        except Exception:
+            self._disconnect()  # whatever was sent is not answered to anybody else
+            raise
         if getattr(response, "error_code", 0) == ErrorCode.NOT_CONTROLLER:
             self._disconnect()
             return RECONNECT_BACKOFF_MS
-        with self._changed:
+        with self._lock:
             self._queue.popleft()
-        try:
-            item.callback(response)
-        except Exception:
-            logger.exception("handling the answer to %s failed", item.api.name)
+        item.callback(response)
         return 0
 
     def _version(self, item: _Item) -> int:

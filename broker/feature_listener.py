@@ -21,6 +21,7 @@ from controller.zk.session import DataHandler, SessionExpiredError, SessionHandl
 if TYPE_CHECKING:
     from controller.zk.client import ZkClient
     from timer.clock import Clock
+from timer.worker import Workers
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +39,12 @@ class FeatureListener:
     broker can't go on."""
 
     def __init__(
-        self, zk: ZkClient, publish: Callable[[Features], None], halt: Callable[[], None], clock: Clock
+        self,
+        zk: ZkClient,
+        publish: Callable[[Features], None],
+        halt: Callable[[], None],
+        clock: Clock,
+        workers: Workers | None = None,
     ) -> None:
         self._zk = zk
         self._publish = publish
@@ -46,7 +52,7 @@ class FeatureListener:
         self._clock = clock
         self._features = Features()
         self._changed = threading.Condition()
-        self._reruns = Reruns(_NAME, self._guarded_read, clock)
+        self._reruns = Reruns(_NAME, self._guarded_read, clock, workers)
 
     def start(self) -> None:
         """Watch, read once and start the thread. Raises IncompatibleFeaturesError and what the read raises."""
@@ -81,8 +87,6 @@ class FeatureListener:
             self._halt()
         except SessionExpiredError:
             pass  # the new session asks again
-        except Exception:
-            logger.exception("could not read %s", paths.FEATURE)
 
     def _read(self) -> None:
         features = self._current()

@@ -140,7 +140,7 @@ class BrokerServer:
         self.scheduler.schedule("metrics-tick", metrics.tick, TICK_MS, TICK_MS)
 
         self.state = BrokerState.RECOVERY
-        self.log_dir_failures = LogDirFailures(self._handle_log_dir_failure, clock)
+        self.log_dir_failures = LogDirFailures(self._handle_log_dir_failure, clock, context.workers)
         self._start_log_manager()
 
         context.metadata_cache = MetadataCache(config.broker_id)
@@ -198,6 +198,7 @@ class BrokerServer:
             secure_acls=config.get_bool("zookeeper.set.acl"),
             clock=self.clock,
             metrics=self.metrics,
+            workers=self.context.workers,
         )
         session.start()
         return session
@@ -234,6 +235,7 @@ class BrokerServer:
             producer_config=producer_state_config(config),
             cleaner_config=cleaner_config(config),
             on_dir_failure=self.log_dir_failures.on_failure,
+            workers=self.context.workers,
         )
         self.log_manager.startup()
         known.clear()  # what is made from now on asks for what holds then
@@ -243,7 +245,7 @@ class BrokerServer:
         def publish(features: Features) -> None:
             self.context.features = features
 
-        self.feature_listener = FeatureListener(self.zk, publish, _halt, self.clock)
+        self.feature_listener = FeatureListener(self.zk, publish, _halt, self.clock, self.context.workers)
         if controller_config(self.config).uses_features:
             self.feature_listener.start()
             self._on_stop("feature listener", self.feature_listener.close)
@@ -260,6 +262,7 @@ class BrokerServer:
             config.control_plane_listener_name or config.inter_broker_listener_name,
             self.clock,
             connector(str(config.broker_id), self.clock, config.get_int("controller.socket.timeout.ms")),
+            workers=self.context.workers,
         )
         channel.start()
         return channel
@@ -302,7 +305,11 @@ class BrokerServer:
         settings = controller_config(self.config)
         self.controller_settings = settings
         channels = ChannelManager(
-            self.config.broker_id, broker_connection.connector(settings, self.clock), self.clock, self.metrics
+            self.config.broker_id,
+            broker_connection.connector(settings, self.clock),
+            self.clock,
+            self.metrics,
+            self.context.workers,
         )
         controller = Controller(
             self.broker_info,
@@ -314,6 +321,7 @@ class BrokerServer:
             self.metrics,
             on_new_broker_epoch=self._on_new_broker_epoch,
             await_feature_version=self._await_features,
+            workers=self.context.workers,
         )
         # The controller stops after the log manager and before the ZooKeeper client.
         self._undo.insert(1, ("controller", controller.shutdown))
@@ -356,13 +364,16 @@ class BrokerServer:
             self.zk,
             {"topics": reconfiguration.on_topic_change, "brokers": self.dynamic_config.on_change},
             self.clock,
+            workers=self.context.workers,
         )
         listener.start()
         self._on_stop("config listener", listener.close)
         if serves_consumer_groups(self.config):
             self.zk.create_recursive(paths.GROUP_CONFIG_CHANGES, fail_if_exists=False)
             groups = {paths.GROUP_CONFIG: reconfiguration.on_group_change}
-            group_listener = ConfigListener(self.zk, groups, self.clock, paths.GROUP_CONFIG_CHANGES)
+            group_listener = ConfigListener(
+                self.zk, groups, self.clock, paths.GROUP_CONFIG_CHANGES, self.context.workers
+            )
             group_listener.start()
             self._on_stop("group config listener", group_listener.close)
 

@@ -17,6 +17,7 @@ from controller.zk.payloads import BrokerInfo
 from network.protocol.errors import ProtocolError
 from network.protocol.message import Request, Response
 from timer.metrics import NULL_METRICS
+from timer.worker import Worker, Workers
 
 if TYPE_CHECKING:
     from timer.clock import Clock
@@ -47,17 +48,23 @@ class BrokerChannel:
     """The ordered way to one broker. `step()` delivers the head of the queue."""
 
     def __init__(
-        self, controller_id: int, broker: BrokerInfo, connect: Connect, clock: Clock, metrics: Metrics
+        self,
+        controller_id: int,
+        broker: BrokerInfo,
+        connect: Connect,
+        clock: Clock,
+        metrics: Metrics,
+        workers: Workers | None = None,
     ) -> None:
         self.broker = broker
         self._connect = connect
         self._clock = clock
         self._queue: deque[tuple[Request, int, ResponseCallback | None, int]] = deque()
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         self._closed = False
         self._connection: BrokerConnection | None = None
-        self._thread: threading.Thread | None = None
-        self._name = f"Controller-{controller_id}-to-broker-{broker.id}-send-thread"
+        name = f"Controller-{controller_id}-to-broker-{broker.id}-send-thread"
+        self._worker = Worker(name, self.step, clock, interrupt=self._interrupt, workers=workers)
         self._metrics = metrics
         self._tags = {"broker-id": str(broker.id)}
         metrics.gauge("kafka.controller", "ControllerChannelManager", "QueueSize", self.__len__, **self._tags)
@@ -69,32 +76,28 @@ class BrokerChannel:
         return len(self._queue)
 
     def start(self) -> None:
-        self._thread = threading.Thread(target=self._loop, name=self._name, daemon=True)
-        self._thread.start()
+        self._worker.start()
 
     def put(self, request: Request, version: int, callback: ResponseCallback | None) -> None:
-        with self._changed:
+        with self._lock:
             if not self._closed:
                 self._queue.append((request, version, callback, self._clock.monotonic_ns()))
-                self._changed.notify()
+        self._worker.wake()
 
     def close(self) -> None:
         """Drop the queue and let the thread end; a call in progress is woken. Does not wait: it may be connecting."""
-        with self._changed:
+        with self._lock:
             self._closed = True
             self._queue.clear()
-            self._changed.notify_all()
-            connection = self._connection
-        if connection is not None:
-            connection.close()
+        self._worker.request_stop()
         self._metrics.remove("kafka.controller", "ControllerChannelManager", "QueueSize", **self._tags)
         self._metrics.remove("kafka.controller", "ControllerChannelManager", "RequestRateAndQueueTimeMs", **self._tags)
 
-    def step(self) -> bool:
-        """Try to deliver the oldest request once; False if it has to be tried again (or there is none)."""
-        with self._changed:
+    def step(self) -> float | None:
+        """Try to deliver the oldest request once; returns when to go on, None if there is nothing to deliver."""
+        with self._lock:
             if not self._queue:
-                return False
+                return None
             request, version, callback, queued_ns = self._queue[0]
         try:
             response = self._connected().call(request, version)
@@ -104,60 +107,57 @@ class BrokerChannel:
                 logger.warning(
                     "Controller's connection to broker %d failed, the request is sent again: %s", self.broker.id, error
                 )
-            return False
+            return RETRY_BACKOFF_MS
+        except Exception:
+            self._disconnect()
+            raise
         self._queue_time.update((self._clock.monotonic_ns() - queued_ns) / 1e6)
-        with self._changed:
+        with self._lock:
             if self._closed:
-                return False
+                return None
             self._queue.popleft()
         if callback is not None:
             callback(response)
-        return True
+        return 0
 
     def _connected(self) -> BrokerConnection:
         if self._connection is None:
             connection = self._connect(self.broker)
-            with self._changed:
+            with self._lock:
                 self._connection = connection
             if self._closed:
                 raise OSError("the channel was closed")
         return self._connection
 
     def _disconnect(self) -> None:
-        with self._changed:
+        with self._lock:
             connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
 
-    def _loop(self) -> None:
-        try:
-            while True:
-                with self._changed:
-                    while not self._queue and not self._closed:
-                        self._changed.wait()
-                    if self._closed:
-                        return
-                try:
-                    delivered = self.step()
-                except Exception:
-                    logger.exception("Unexpected error on the channel to broker %d", self.broker.id)
-                    delivered = False
-                if not delivered:
-                    with self._changed:
-                        if not self._closed:
-                            self._clock.wait(self._changed, RETRY_BACKOFF_MS)
-        finally:
-            self._disconnect()
+    def _interrupt(self) -> None:
+        """Wake a call in progress; its step drops the connection then."""
+        connection = self._connection
+        if connection is not None:
+            connection.close()
 
 
 class ChannelManager:
     """`BrokerChannels` over threads and connections."""
 
-    def __init__(self, controller_id: int, connect: Connect, clock: Clock, metrics: Metrics = NULL_METRICS) -> None:
+    def __init__(
+        self,
+        controller_id: int,
+        connect: Connect,
+        clock: Clock,
+        metrics: Metrics = NULL_METRICS,
+        workers: Workers | None = None,
+    ) -> None:
         self._controller_id = controller_id
         self._connect = connect
         self._clock = clock
         self._metrics = metrics
+        self._workers = workers
         self._lock = threading.Lock()
         self._channels: dict[int, BrokerChannel] = {}
         metrics.gauge(
@@ -175,7 +175,9 @@ class ChannelManager:
         with self._lock:
             if broker.id in self._channels:
                 return
-            channel = BrokerChannel(self._controller_id, broker, self._connect, self._clock, self._metrics)
+            channel = BrokerChannel(
+                self._controller_id, broker, self._connect, self._clock, self._metrics, self._workers
+            )
             self._channels[broker.id] = channel
         channel.start()
 

@@ -40,6 +40,7 @@ from network.protocol.messages.leader_and_isr import LeaderAndIsrResponse
 from network.protocol.messages.stop_replica import StopReplicaResponse
 from network.protocol.messages.update_metadata import UpdateMetadataResponse
 from timer.metrics import NULL_METRICS
+from timer.worker import Workers
 
 if TYPE_CHECKING:
     from timer.clock import Clock
@@ -72,6 +73,7 @@ class Controller(ControllerRequests):
         *,
         on_new_broker_epoch: Callable[[int], None] = lambda epoch: None,
         await_feature_version: AwaitFeatureVersion | None = None,
+        workers: Workers | None = None,
     ) -> None:
         """`on_new_broker_epoch` gets the epoch when the broker is registered again after a session expired."""
         self.broker_info = broker_info
@@ -81,7 +83,7 @@ class Controller(ControllerRequests):
         self._scheduler = scheduler
         self._config = config
         self._on_new_broker_epoch = on_new_broker_epoch
-        self._events = ControllerEventManager(clock, self._event_failed, metrics, zk.session.waited_ns)
+        self._events = ControllerEventManager(clock, self._event_failed, metrics, zk.session.waited_ns, workers)
         self.context = context = ControllerContext()
         batch = RequestBatch(
             config,
@@ -125,8 +127,8 @@ class Controller(ControllerRequests):
         if own_thread:
             self._events.start()
 
-    def step(self) -> bool:
-        """Process one event; False if there was none."""
+    def step(self) -> float | None:
+        """Process one event; None if there was none."""
         return self._events.step()
 
     def shutdown(self) -> None:

@@ -14,6 +14,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from timer.metrics import NULL_METRICS
+from timer.worker import Worker, Workers
 
 if TYPE_CHECKING:
     from timer.clock import Clock
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-CLOSE_TIMEOUT_S = 10.0
+CLOSE_TIMEOUT_MS = 10_000
 _MS = 1_000_000
 
 
@@ -109,6 +110,7 @@ class ControllerEventManager:
         on_error: Callable[[Event, Exception], None],
         metrics: Metrics = NULL_METRICS,
         waited_ns: Callable[[], int] = lambda: 0,
+        workers: Workers | None = None,
     ) -> None:
         """`on_error` is called, on the event thread, with what an event's processing raised.
 
@@ -118,9 +120,9 @@ class ControllerEventManager:
         self._on_error = on_error
         self._waited_ns = waited_ns
         self._queue: deque[Event] = deque()
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         self._closed = False
-        self._thread: threading.Thread | None = None
+        self._worker = Worker("controller-event-thread", self.step, clock, workers=workers)
         self.state = ControllerState.IDLE
         group, type_ = "kafka.controller", "ControllerEventManager"
         self._queue_time = metrics.histogram(group, type_, "EventQueueTimeMs")
@@ -133,87 +135,79 @@ class ControllerEventManager:
 
     def start(self) -> None:
         """Start the thread. Without it, `step()` has to be called."""
-        self._thread = threading.Thread(target=self._loop, name="controller-event-thread", daemon=True)
-        self._thread.start()
+        self._worker.start()
 
     @property
     def threaded(self) -> bool:
-        return self._thread is not None
+        return self._worker.is_started
 
     def put(self, event: Event) -> None:
         """Enqueue; after `close` the event is preempted at once."""
-        with self._changed:
+        with self._lock:
             closed = self._closed
             if not closed:
                 event.enqueued_ns = self._clock.monotonic_ns()
                 self._queue.append(event)
-                self._changed.notify()
         if closed:
             event.preempt()
+        else:
+            self._worker.wake()
 
     def clear_and_put(self, event: Event) -> None:
         """Preempt everything that is queued and enqueue `event` alone."""
-        with self._changed:
+        with self._lock:
             dropped = list(self._queue)
             self._queue.clear()
             closed = self._closed
             if not closed:
                 event.enqueued_ns = self._clock.monotonic_ns()
                 self._queue.append(event)
-                self._changed.notify()
         for item in dropped:
             _guarded_preempt(item)
         if closed:
             event.preempt()
+        else:
+            self._worker.wake()
 
     def await_start(self, event: Event) -> None:
         """Block until the processing of `event` starts: what ran before it has ended then."""
-        if self._thread is None:
-            while not event.started.is_set() and self.step():
+        if not self.threaded:
+            while not event.started.is_set() and self.step() is not None:
                 pass
             return
-        if threading.current_thread() is self._thread:
+        if self._worker.is_current:
             raise RuntimeError("the event thread cannot wait for itself")
         event.started.wait()
 
-    def step(self) -> bool:
-        """Process one event; False if there was none."""
-        with self._changed:
-            if not self._queue:
-                return False
-            event = self._queue.popleft()
-        self._run(event)
-        return True
+    def step(self) -> float | None:
+        """Process one event; None if there was none. The thread ends when nothing is left after `close`."""
+        with self._lock:
+            event = self._queue.popleft() if self._queue else None
+            ends = event is None and self._closed
+        if event is not None:
+            self._run(event)
+            return 0
+        if ends:
+            self._worker.request_stop()
+        return None
 
-    def close(self, last: Event, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
+    def close(self, last: Event, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
         """Preempt what is queued, process `last`, and end the thread.
 
-        An event under way may wait for a ZooKeeper that is gone; after `timeout_s` the thread is left to itself, so
+        An event under way may wait for a ZooKeeper that is gone; after `timeout_ms` the thread is left to itself, so
         that the broker stops all the same. It is a daemon, and ends with the ZooKeeper session.
         """
         if self._closed:
             return
         self.clear_and_put(last)
-        with self._changed:
+        with self._lock:
             self._closed = True
-            self._changed.notify()
-        if self._thread is None:
-            while self.step():
+        if self.threaded:
+            self._worker.wake()
+            self._worker.join(timeout_ms)
+        else:
+            while self.step() is not None:
                 pass
-        elif self._thread is not threading.current_thread():
-            self._thread.join(timeout_s)
-            if self._thread.is_alive():
-                logger.warning("the controller's event thread did not end in %g s; going on without it", timeout_s)
-
-    def _loop(self) -> None:
-        while True:
-            with self._changed:
-                while not self._queue and not self._closed:
-                    self._changed.wait()
-                if not self._queue:
-                    return
-                event = self._queue.popleft()
-            self._run(event)
 
     def _run(self, event: Event) -> None:
         begin, waited = self._clock.monotonic_ns(), self._waited_ns()

@@ -48,6 +48,7 @@ from timer.metrics import NULL_METRICS, Metrics
 if TYPE_CHECKING:
     from timer.clock import Clock
     from timer.scheduler import Scheduler
+from timer.worker import Workers
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +74,7 @@ class LogManager:
         cleaner_config: CleanerConfig | None = None,
         on_dir_failure: Callable[[str], None] | None = None,
         rng: random.Random | None = None,
+        workers: Workers | None = None,
     ) -> None:
         self.settings = settings
         self.broker_id = broker_id
@@ -100,6 +102,7 @@ class LogManager:
                 cleaner_config or CleanerConfig(),
                 metrics,
                 self.report_failure,
+                workers=workers,
             )
         self._failure_lock = Lock()
         self._failed: set[str] = set()

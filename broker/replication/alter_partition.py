@@ -98,12 +98,17 @@ class AlterPartitionManager:
             self._in_flight = True
             sent = dict(self._pending)
         has_ids = all(item.topic_id != ZERO_UUID for item in sent.values())
-        self._channel.send(
-            ApiKey.ALTER_PARTITION,
-            lambda version: self._request(sent, version),
-            lambda response: self._on_response(sent, response),
-            None if has_ids else _WITHOUT_TOPIC_IDS,
-        )
+        try:
+            self._channel.send(
+                ApiKey.ALTER_PARTITION,
+                lambda version: self._request(sent, version),
+                lambda response: self._on_response(sent, response),
+                None if has_ids else _WITHOUT_TOPIC_IDS,
+            )
+        except Exception:
+            with self._lock:
+                self._in_flight = False
+            raise
 
     def _request(self, items: dict[TopicPartition, _Item], version: int) -> AlterPartitionRequest:
         topics: dict[str, TopicDataRequest] = {}
@@ -118,27 +123,30 @@ class AlterPartitionManager:
 
     def _on_response(self, sent: dict[TopicPartition, _Item], response: AlterPartitionResponse) -> None:
         settled: list[tuple[AlterPartitionCallback, LeaderAndIsr | ErrorCode]] = []
-        failed = response.error_code != ErrorCode.NONE
-        if failed:
-            logger.info("AlterPartition was refused with %s; trying again", ErrorCode.of(response.error_code).name)
-        else:
-            answers = self._answers(response)
+        answers: dict[TopicPartition, LeaderAndIsr | ErrorCode] = {}
+        try:
+            if response.error_code != ErrorCode.NONE:
+                logger.info("AlterPartition was refused with %s; trying again", ErrorCode.of(response.error_code).name)
+            else:
+                answers = self._answers(response)
+        finally:
+            # Whatever the answer was, the next request may go.
             with self._lock:
                 for tp, item in sent.items():
                     answer = answers.get(tp)
                     if answer is not None and self._pending.get(tp) is item:
                         del self._pending[tp]
                         settled.append((item.callback, answer))
-        with self._lock:
-            self._in_flight = False
+                self._in_flight = False
+            complete = sent.keys() <= answers.keys()
+            if not complete:
+                self._scheduler.schedule_once("send-alter-partition", self._maybe_send, delay_ms=RETRY_BACKOFF_MS)
         for callback, answer in settled:
             try:
                 callback(answer)
             except Exception:
                 logger.exception("handling an AlterPartition answer failed")
-        if failed:
-            self._scheduler.schedule_once("send-alter-partition", self._maybe_send, delay_ms=RETRY_BACKOFF_MS)
-        else:
+        if complete:
             self._maybe_send()
 
     def _answers(self, response: AlterPartitionResponse) -> dict[TopicPartition, LeaderAndIsr | ErrorCode]:
@@ -151,14 +159,19 @@ class AlterPartitionManager:
                 tp = TopicPartition(name, partition.partition_index)
                 if partition.error_code != ErrorCode.NONE:
                     answers[tp] = ErrorCode.of(partition.error_code)
-                else:
-                    answers[tp] = LeaderAndIsr(
-                        partition.leader_id,
-                        partition.leader_epoch,
-                        tuple(partition.isr),
-                        LeaderRecoveryState(partition.leader_recovery_state),
-                        partition.partition_epoch,
-                    )
+                    continue
+                try:
+                    recovery_state = LeaderRecoveryState(partition.leader_recovery_state)
+                except ValueError as error:
+                    logger.error("%s: an answer that cannot be used, asking again: %s", tp, error)
+                    continue
+                answers[tp] = LeaderAndIsr(
+                    partition.leader_id,
+                    partition.leader_epoch,
+                    tuple(partition.isr),
+                    recovery_state,
+                    partition.partition_epoch,
+                )
         return answers
 
 

@@ -1,7 +1,7 @@
 """A follower's fetcher: keeps some partitions identical to the log of one leader.
 
-`step()` is one round: truncate what has to be truncated, fetch what is ready, apply the answers. The thread is a loop
-around it. What an answer part leads to is the table in `_apply_one`; every part is used only if the partition is still
+`step()` is one round: truncate what has to be truncated, fetch what is ready, apply the answers. A worker calls it.
+What an answer part leads to is the table in `_apply_one`; every part is used only if the partition is still
 held, ready, and at the offset that was asked for.
 
 Lock order: replica state change lock, fetcher lock, partition lock.
@@ -27,6 +27,7 @@ from network.protocol.errors import ApiError, ErrorCode, ProtocolError
 from network.protocol.messages.fetch import PartitionData
 from network.protocol.uuids import ZERO_UUID
 from timer.clock import Clock
+from timer.worker import Worker, Workers
 
 if TYPE_CHECKING:
     from broker.replication.replica_manager import ReplicaManager
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LATEST, EARLIEST = -1, -2
+SHUTDOWN_MS = 30_000
 
 
 class FailedPartitions:
@@ -72,6 +74,7 @@ class ReplicaFetcher:
         partition_max_bytes: int,
         on_bytes: Callable[[int], None] = lambda size: None,
         on_request: Callable[[], None] = lambda: None,
+        workers: Workers | None = None,
     ) -> None:
         self.name = name
         self._leader = leader
@@ -84,32 +87,23 @@ class ReplicaFetcher:
         self._on_request = on_request
         self._truncates_on_fetch = manager.config.version.truncates_on_fetch
         self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)
         self._states: dict[TopicPartition, PartitionFetchState] = {}
         self._moved_high_watermarks: list[TopicPartition] = []
-        self._closed = False
-        self._thread: threading.Thread | None = None
+        self._worker = Worker(name, self.step, clock, interrupt=leader.close, backoff_ms=backoff_ms, workers=workers)
 
     # ------------------------------------------------------------------ life
 
     def start(self) -> None:
-        self._thread = threading.Thread(target=self._loop, name=self.name, daemon=True)
-        self._thread.start()
+        self._worker.start()
 
     def shutdown(self) -> None:
         """Stop; waits until the round in progress has ended."""
-        with self._lock:
-            self._closed = True
-            self._changed.notify_all()
-        self._leader.close()
-        thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(30.0)
+        self._worker.stop(SHUTDOWN_MS)
 
     @property
     def is_dead(self) -> bool:
         """The thread has ended although nobody asked it to."""
-        return self._thread is not None and not self._thread.is_alive() and not self._closed
+        return self._worker.is_dead
 
     @property
     def count(self) -> int:
@@ -122,18 +116,6 @@ class ReplicaFetcher:
     @property
     def max_lag(self) -> int:
         return max((state.lag or 0 for state in list(self._states.values())), default=0)
-
-    def _loop(self) -> None:
-        while not self._closed:
-            try:
-                wait_ms = self.step()
-            except Exception:
-                logger.exception("%s: a round failed", self.name)
-                wait_ms = self._backoff_ms
-            if wait_ms:
-                with self._lock:
-                    if not self._closed:
-                        self._clock.wait(self._changed, wait_ms)
 
     # ------------------------------------------------------------------ partitions
 
@@ -157,7 +139,7 @@ class ReplicaFetcher:
                     ReplicaState.FETCHING if fetching else ReplicaState.TRUNCATING,
                     -1 if latest is None else latest,
                 )
-            self._changed.notify_all()
+        self._worker.wake()
 
     def remove(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionFetchState]:
         """Give partitions up; their state as it was."""
@@ -171,7 +153,7 @@ class ReplicaFetcher:
                 state = self._states.get(tp)
                 if state is not None:
                     self._states[tp] = state.with_(topic_id=topic_id or ZERO_UUID)
-            self._changed.notify_all()
+        self._worker.wake()
 
     def state_of(self, tp: TopicPartition) -> PartitionFetchState | None:
         return self._states.get(tp)
@@ -431,7 +413,7 @@ class ReplicaFetcher:
             self._delay(tp)
 
     def _log_failure(self, what: str, error: BaseException) -> None:
-        if not self._closed:
+        if not self._worker.is_stopping:
             logger.info("%s: %s failed: %s", self.name, what, error)
 
 

@@ -13,6 +13,7 @@ from broker.replication.fetcher import FailedPartitions, ReplicaFetcher
 from broker.replication.leader_endpoint import FetchSettings, RemoteLeader
 from log.topic_partition import TopicPartition
 from timer.metrics import Metrics
+from timer.worker import Workers
 
 if TYPE_CHECKING:
     from broker.replication.replica_manager import ReplicaManager
@@ -135,7 +136,9 @@ class FetcherManager:
             return sum(fetcher.is_dead for _, fetcher in self._fetchers.values())
 
 
-def make_fetcher_manager(manager: ReplicaManager, broker_epoch: Callable[[], int], metrics: Metrics) -> FetcherManager:
+def make_fetcher_manager(
+    manager: ReplicaManager, broker_epoch: Callable[[], int], metrics: Metrics, workers: Workers | None = None
+) -> FetcherManager:
     """The fetchers of a real broker."""
     config, clock = manager.config, manager.clock
     failed = FailedPartitions()
@@ -173,6 +176,7 @@ def make_fetcher_manager(manager: ReplicaManager, broker_epoch: Callable[[], int
             settings.partition_max_bytes,
             received.mark,
             requests.mark,
+            workers,
         )
 
     return FetcherManager(config.get_int("num.replica.fetchers"), make, failed, metrics)

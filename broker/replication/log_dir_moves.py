@@ -22,6 +22,7 @@ from log.topic_partition import TopicPartition
 from network.protocol.errors import ApiError, ErrorCode, error_of
 from timer.clock import Clock
 from timer.metrics import Metrics
+from timer.worker import Worker, Workers
 
 if TYPE_CHECKING:
     from broker.replication.replica_manager import ReplicaManager
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RATE_KEY = "replica.alter.log.dirs.io.max.bytes.per.second"
+SHUTDOWN_MS = 30_000
 SLICE_BYTES = 1 << 20
 LAST_SLICE_BYTES = 1 << 16
 """Copied while the partition is held up."""
@@ -38,65 +40,50 @@ class LogDirMover:
     """One thread, `ReplicaAlterLogDirsThread-<n>`. `step` is one slice of one partition."""
 
     def __init__(
-        self, name: str, manager: ReplicaManager, quota: ReplicationQuota, clock: Clock, backoff_ms: int
+        self,
+        name: str,
+        manager: ReplicaManager,
+        quota: ReplicationQuota,
+        clock: Clock,
+        backoff_ms: int,
+        workers: Workers | None = None,
     ) -> None:
         self.name = name
         self.failed: set[TopicPartition] = set()
         self._manager = manager
         self._quota = quota
-        self._clock = clock
         self._backoff_ms = backoff_ms
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         self._partitions: set[TopicPartition] = set()
-        self._closed = False
-        self._thread: threading.Thread | None = None
+        self._worker = Worker(name, self.step, clock, backoff_ms=backoff_ms, workers=workers)
 
     # ---- life
 
     def add(self, tp: TopicPartition) -> None:
-        with self._changed:
+        with self._lock:
             self.failed.discard(tp)
             self._partitions.add(tp)
-            if self._thread is None and not self._closed:
-                self._thread = threading.Thread(target=self._loop, name=self.name, daemon=True)
-                self._thread.start()
-            self._changed.notify()
+            if not self._worker.is_started and not self._worker.is_stopping:
+                self._worker.start()
+        self._worker.wake()
 
     def remove(self, tp: TopicPartition) -> None:
-        with self._changed:
+        with self._lock:
             self.failed.discard(tp)
             self._partitions.discard(tp)
 
     def shutdown(self) -> None:
         """Stop after the slice in progress."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify()
-            thread = self._thread
-        if thread is not None:
-            thread.join(30.0)
+        self._worker.stop(SHUTDOWN_MS)
 
     @property
     def is_dead(self) -> bool:
-        thread = self._thread
-        return thread is not None and not thread.is_alive() and not self._closed
+        return self._worker.is_dead
 
     @property
     def partitions(self) -> list[TopicPartition]:
-        with self._changed:
+        with self._lock:
             return sorted(self._partitions)
-
-    def _loop(self) -> None:
-        while not self._closed:
-            try:
-                wait_ms = self.step()
-            except Exception:
-                logger.exception("%s: a round failed", self.name)
-                wait_ms = self._backoff_ms
-            if wait_ms != 0:
-                with self._changed:
-                    if not self._closed and (wait_ms is not None or not self._partitions):
-                        self._clock.wait(self._changed, wait_ms)
 
     # ---- work
 
@@ -117,7 +104,7 @@ class LogDirMover:
                 self.remove(tp)  # cancelled or its directory failed in the middle of the slice
                 return 0
             logger.error("%s: its move between log directories has failed", tp, exc_info=error)
-            with self._changed:
+            with self._lock:
                 self._partitions.discard(tp)
                 self.failed.add(tp)
         return 0
@@ -143,7 +130,7 @@ class LogDirMover:
 class LogDirMoves:
     """All moves of one broker. Methods that change partitions are called under the replica state change lock."""
 
-    def __init__(self, manager: ReplicaManager, clock: Clock, metrics: Metrics) -> None:
+    def __init__(self, manager: ReplicaManager, clock: Clock, metrics: Metrics, workers: Workers | None = None) -> None:
         config = manager.config
         self._manager = manager
         self.quota = ReplicationQuota(
@@ -155,7 +142,7 @@ class LogDirMoves:
         threads = config["num.replica.alter.log.dirs.threads"] or len(config.log_dirs)
         backoff_ms = config.get_int("replica.fetch.backoff.ms")
         self._movers = [
-            LogDirMover(f"ReplicaAlterLogDirsThread-{number}", manager, self.quota, clock, backoff_ms)
+            LogDirMover(f"ReplicaAlterLogDirsThread-{number}", manager, self.quota, clock, backoff_ms, workers)
             for number in range(max(1, threads))
         ]
         self._register_gauges(metrics)

@@ -51,6 +51,7 @@ from network.protocol.uuids import ZERO_UUID
 from timer.clock import Clock
 from timer.metrics import Metrics
 from timer.scheduler import Scheduler
+from timer.worker import Workers
 
 if TYPE_CHECKING:
     from broker.replication.fetcher_manager import FetcherManager
@@ -88,6 +89,7 @@ class ReplicaManager:
         alter_partition: AlterPartitionSender,
         metrics: Metrics,
         action_queue: ActionQueue,
+        workers: Workers | None = None,
     ) -> None:
         self.config = config
         self.broker_id = config.broker_id
@@ -111,7 +113,7 @@ class ReplicaManager:
         self._scheduler = scheduler
         self._action_queue = action_queue
         self._checkpointing = False
-        self.log_dir_moves = LogDirMoves(self, clock, metrics)
+        self.log_dir_moves = LogDirMoves(self, clock, metrics, workers)
         _register_gauges(self, metrics)
 
     # ------------------------------------------------------------------ life

@@ -72,7 +72,8 @@ def make_replica_manager(
         alter_partition=alter_partition,
         metrics=metrics,
         action_queue=action_queue,
+        workers=workers,
     )
-    manager.fetchers = make_fetcher_manager(manager, broker_epoch, metrics)
+    manager.fetchers = make_fetcher_manager(manager, broker_epoch, metrics, workers)
     manager.selector = make_selector(config.get_optional_str("replica.selector.class"), metadata_cache)
     return manager

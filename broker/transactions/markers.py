@@ -193,23 +193,29 @@ class MarkerManager:
         request = WriteTxnMarkersRequest(markers=[_marker(entry) for entry in entries])
         try:
             response = self._transport(broker_id, request)
-        except OSError as error:
+        except Exception as error:
+            with self._lock:
+                self._regroup.extend(entries)
+            if not isinstance(error, OSError):
+                raise
             log.info("transaction markers to broker %d failed, trying again: %s", broker_id, error)
-            with self._lock:
-                self._regroup.extend(entries)
             return
-        except Exception:
-            with self._lock:
-                self._regroup.extend(entries)
-            raise
         results: dict[int, dict[TopicPartition, ErrorCode]] = {}
         for marker in response.markers:
             errors = results.setdefault(marker.producer_id, {})
             for topic in marker.topics:
                 for partition in topic.partitions:
                     errors[TopicPartition(topic.name, partition.partition_index)] = ErrorCode.of(partition.error_code)
+        failed: Exception | None = None
         for entry in entries:
-            self._handle(entry, results.get(entry.pending.complete.producer_id, {}))
+            try:
+                self._handle(entry, results.get(entry.pending.complete.producer_id, {}))
+            except Exception as error:
+                with self._lock:
+                    self._regroup.append(entry)
+                failed = error
+        if failed is not None:
+            raise failed
 
     def _handle(self, entry: _Entry, errors: Mapping[TopicPartition, ErrorCode]) -> None:
         pending = entry.pending

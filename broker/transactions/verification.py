@@ -131,15 +131,13 @@ class TransactionVerifier:
             for question in questions:
                 question.answer(ErrorCode.NONE)
             return
-        except OSError as error:
+        except Exception as error:
+            for question in questions:
+                question.answer(ErrorCode.NETWORK_EXCEPTION)
+            if not isinstance(error, OSError):
+                raise
             log.info("verification by broker %d failed: %s", broker_id, error)
-            for question in questions:
-                question.answer(ErrorCode.NETWORK_EXCEPTION)
             return
-        except Exception:
-            for question in questions:
-                question.answer(ErrorCode.NETWORK_EXCEPTION)
-            raise
         if response.error_code != ErrorCode.NONE:
             for question in questions:
                 question.answer(_shown(ErrorCode.of(response.error_code)))

@@ -15,6 +15,7 @@ from controller.zk.ops import Delete
 from controller.zk.paths import sequence_of
 from controller.zk.reruns import Reruns
 from controller.zk.session import ChildHandler, SessionExpiredError, SessionHandler
+from timer.worker import Workers
 
 if TYPE_CHECKING:
     from timer.clock import Clock
@@ -32,7 +33,13 @@ class ChangeListener:
     """
 
     def __init__(
-        self, client: ZnodeAccess, path: str, prefix: str, process: Callable[[bytes], None], clock: Clock
+        self,
+        client: ZnodeAccess,
+        path: str,
+        prefix: str,
+        process: Callable[[bytes], None],
+        clock: Clock,
+        workers: Workers | None = None,
     ) -> None:
         self._client = client
         self._path = path
@@ -41,7 +48,7 @@ class ChangeListener:
         self._clock = clock
         self._last_applied = -1
         self._name = f"change-listener{path}"
-        self._reruns = Reruns(self._name, self._guarded_run, clock)
+        self._reruns = Reruns(self._name, self._guarded_run, clock, workers)
 
     def start(self, *, own_thread: bool = True) -> None:
         """Register the handlers and apply all notifications that are there."""
@@ -57,8 +64,8 @@ class ChangeListener:
         self._client.session.unregister_child_handler(self._path)
         self._reruns.close()
 
-    def step(self) -> bool:
-        """Run once if a run is waiting; returns whether it did."""
+    def step(self) -> float | None:
+        """Run once if a run is waiting; None if none is."""
         return self._reruns.step()
 
     def run(self) -> None:
@@ -91,5 +98,3 @@ class ChangeListener:
             self.run()
         except SessionExpiredError:
             logger.info("Change notifications below %s wait for the new session", self._path)
-        except Exception:
-            logger.exception("Could not read the change notifications below %s", self._path)

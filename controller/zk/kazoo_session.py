@@ -24,6 +24,8 @@ from controller.zk.session import (
     SessionHandler,
     ZkError,
 )
+from timer.clock import SystemClock
+from timer.worker import Worker, Workers
 
 if TYPE_CHECKING:
     from timer.clock import Clock
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_NEW_SESSION_RETRY_SECONDS = 1.0
+_NEW_SESSION_RETRY_MS = 1_000
 # Reads without watch in one request. A partition's state is a hundred bytes, a topic of 1,000 partitions 20 KB.
 _READS_TOGETHER = 128
 _UNKNOWN = Response(Code.OTHER)
@@ -63,6 +65,7 @@ class KazooSession:
         client_options: dict[str, Any] | None = None,
         clock: Clock | None = None,
         metrics: Metrics | None = None,
+        workers: Workers | None = None,
     ) -> None:
         """`connect` as in `zookeeper.connect`. `client_options` go to kazoo (TLS, SASL).
 
@@ -87,7 +90,8 @@ class KazooSession:
         self._handle: KazooHandle | None = None
         self._closed = threading.Event()
         self._lost: list[KazooHandle] = []
-        self._renewer: threading.Thread | None = None
+        self._between_sessions = False
+        self._renewer = Worker("zk-session-expiry-handler", self._renew, clock or SystemClock(), workers=workers)
 
     def start(self) -> None:
         """Open the first session, creating a missing chroot. Raises `ConnectTimeoutError`."""
@@ -99,7 +103,6 @@ class KazooSession:
             raise
         with self._lock:
             self._handle = handle
-        self._renewer = threading.Thread(target=self._renew_loop, name="zk-session-expiry-handler", daemon=True)
         self._renewer.start()
 
     @property
@@ -195,8 +198,7 @@ class KazooSession:
             self._lock.notify_all()
         if handle is not None:
             handle.close()
-        if self._renewer is not None and self._renewer is not threading.current_thread():
-            self._renewer.join()
+        self._renewer.stop(self._connection_timeout_ms)
 
     def _pipeline(self, handle: KazooHandle, requests: Sequence[Request]) -> list[Response]:
         """Keep up to the allowed number of requests on the wire, reading answers in order.
@@ -275,37 +277,36 @@ class KazooSession:
         # On kazoo's connection thread, which the discarding of the client has to join: leave the work to the renewer.
         with self._lock:
             self._lost.append(handle)
-            self._lock.notify_all()
+        self._renewer.wake()
 
-    def _renew_loop(self) -> None:
-        while not self._closed.is_set():
-            with self._lock:
-                while not self._lost and not self._closed.is_set():
-                    self._lock.wait()
-                if self._closed.is_set():
-                    return
-                handle = self._lost.pop()
-            if handle is self._handle:
-                self._renew(handle)
+    def _renew(self) -> float | None:
+        """A step from a lost session to a new one: the old is discarded, then a new one is tried for until it is there.
 
-    def _renew(self, old: KazooHandle) -> None:
-        logger.warning("ZooKeeper session %#x is over, starting a new one", old.session_id)
-        self._handlers.before_new_session()
+        Returns when to try again, None if there is nothing to renew.
+        """
         with self._lock:
-            self._handle = None
-        old.close()
-        while not self._closed.is_set():
-            try:
-                new = self._open_handle()
-            except (ConnectTimeoutError, AuthenticationFailedError, OSError) as error:
-                logger.error("Could not start a new ZooKeeper session, trying again: %s", error)
-                self._closed.wait(_NEW_SESSION_RETRY_SECONDS)
-                continue
+            lost = self._handle if self._handle in self._lost else None
+            self._lost.clear()
+        if lost is not None:
+            logger.warning("ZooKeeper session %#x is over, starting a new one", lost.session_id)
+            self._handlers.before_new_session()
             with self._lock:
-                self._handle = new
-                self._lock.notify_all()
-            if self._closed.is_set():
-                new.close()
-                return
-            self._handlers.after_new_session()
-            return
+                self._handle = None
+                self._between_sessions = True
+            lost.close()
+        if not self._between_sessions or self._closed.is_set():
+            return None
+        try:
+            new = self._open_handle()
+        except (ConnectTimeoutError, AuthenticationFailedError, OSError) as error:
+            logger.error("Could not start a new ZooKeeper session, trying again: %s", error)
+            return _NEW_SESSION_RETRY_MS
+        with self._lock:
+            self._handle = new
+            self._between_sessions = False
+            self._lock.notify_all()
+        if self._closed.is_set():
+            new.close()
+            return None
+        self._handlers.after_new_session()
+        return 0

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from log.cleaner.cleaner import Cleaner
 from log.cleaner.manager import CleanerManager
@@ -16,12 +17,14 @@ from log.partition_log import PartitionLog
 from log.topic_partition import TopicPartition
 from timer.clock import Clock
 from timer.metrics import NULL_METRICS, Metrics
+from timer.worker import OnError, Worker, Workers
 
 logger = logging.getLogger(__name__)
 
 MIN_MAP_BYTES_PER_THREAD = 1024 * 1024
 MAX_MAP_BYTES_PER_THREAD = 2**31 - 1
 _THROTTLE_INTERVAL_MS = 300
+SHUTDOWN_MS = 30_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,7 @@ class LogCleaner:
         metrics: Metrics = NULL_METRICS,
         on_io_error: Callable[[str, str], None] = lambda directory, message: None,
         on_step: Callable[[str], None] = lambda step: None,
+        workers: Workers | None = None,
     ) -> None:
         config.check()
         self.config = config
@@ -107,9 +111,9 @@ class LogCleaner:
         self._on_io_error = on_io_error
         self._on_step = on_step
         self._throttler = Throttler(config.max_io_bytes_per_second, clock, metrics)
-        self._wake = threading.Condition()
+        self._registry = workers
         self._running = False
-        self._threads: list[threading.Thread] = []
+        self._workers: list[Worker] = []
         self._last_stats: dict[int, CleanerStats] = {}
 
     # ---- life
@@ -123,22 +127,27 @@ class LogCleaner:
                 self._on_io_error(log_dir, str(error))
         self._running = True
         for number in range(self.config.threads):
-            thread = threading.Thread(
-                target=self._run, args=(number,), name=f"kafka-log-cleaner-thread-{number}", daemon=True
+            # One that dies of an unexpected error stays dead, and the metric tells.
+            worker = Worker(
+                f"kafka-log-cleaner-thread-{number}",
+                partial(self.step, number),
+                self._clock,
+                on_error=OnError.END,
+                workers=self._registry,
             )
-            self._threads.append(thread)
-            thread.start()
+            self._workers.append(worker)
+            worker.start()
         self._register_metrics()
 
     def shutdown(self) -> None:
         """Stops the threads; a cleaning in progress is given up at its next batch."""
-        with self._wake:
-            self._running = False
-            self._wake.notify_all()
+        self._running = False
+        for worker in self._workers:
+            worker.request_stop()
         self._throttler.wake()
-        for thread in self._threads:
-            thread.join()
-        self._threads.clear()
+        for worker in self._workers:
+            worker.join(SHUTDOWN_MS)
+        self._workers.clear()
 
     def reconfigure(self, config: CleanerConfig) -> None:
         """Takes over other settings, by new threads. Raises ValueError."""
@@ -154,26 +163,14 @@ class LogCleaner:
     @property
     def dead_threads(self) -> int:
         """How many threads have died."""
-        return sum(not thread.is_alive() for thread in self._threads)
-
-    def _run(self, number: int) -> None:
-        while self._running:
-            try:
-                busy = self.step(number)
-            except Exception:
-                # A thread that dies stays dead, and the metric tells.
-                logger.exception("a cleaner thread ends")
-                raise
-            with self._wake:
-                if not busy and self._running:
-                    self._clock.wait(self._wake, self.config.backoff_ms)
+        return sum(worker.is_dead for worker in self._workers)
 
     # ---- work
 
-    def step(self, number: int = 0) -> bool:
+    def step(self, number: int = 0) -> float:
         """Cleans the log that needs it most, if one does, and applies retention to compacted logs.
 
-        True when a log was cleaned, so that another may be due.
+        Returns 0 when a log was cleaned, so that another may be due, else `log.cleaner.backoff.ms`.
         """
         cleaned = self._clean_one(number)
         deletable = self.manager.grab_deletable()
@@ -185,7 +182,7 @@ class LogCleaner:
                     logger.exception("%s: retention failed", log.topic_partition)
         finally:
             self.manager.done_deleting(deletable)
-        return cleaned
+        return 0 if cleaned else self.config.backoff_ms
 
     def _clean_one(self, number: int) -> bool:
         target = self.manager.grab_filthiest()
@@ -227,7 +224,7 @@ class LogCleaner:
         )
 
     def _check(self, tp: TopicPartition) -> None:
-        if self._threads and not self._running:
+        if self._workers and not self._running:
             raise LogCleaningAbortedError(f"the cleaning of {tp} ends with the cleaner")
         self.manager.check_not_aborted(tp)
 

@@ -139,7 +139,7 @@ class Node:
             self.session.renew()
             return True
         rng = self.sim.rng
-        first, second = (self.session.deliver, self.controller.step)
+        first, second = (self.session.deliver, lambda: self.controller.step() is not None)
         if rng.random() < 0.5:
             first, second = second, first
         return first() or second()

@@ -86,7 +86,8 @@ PRIVATE = {
 }
 
 THREADS = {
-    # Where threads live: every loop of the house, the loops of the network, and pools.
+    # Where threads live: every loop around a step, the loops of the network (those of an acceptor and a processor are
+    # event loops, those of the handler pool count their idle time and end one by one), and pools.
     "broker/dev/parent.py": 1,  # a child watches the pipe of its parent before anything else of ours is imported
     "timer/worker.py": 1,
     "network/acceptor.py": 1,
@@ -94,16 +95,6 @@ THREADS = {
     "network/processor.py": 1,
     "network/server.py": 1,
     "log/log_dir_loading.py": 2,
-    # Loops that are to become workers.
-    "log/cleaner/log_cleaner.py": 1,
-    "controller/channel_manager.py": 1,
-    "controller/event_manager.py": 1,
-    "controller/zk/kazoo_session.py": 1,
-    "controller/zk/reruns.py": 1,
-    "broker/controller_channel.py": 1,
-    "broker/log_dir_failures.py": 1,
-    "broker/replication/fetcher.py": 1,
-    "broker/replication/log_dir_moves.py": 1,
 }
 
 CHANCE = {

@@ -219,7 +219,7 @@ class Harness:
         """Process events until `condition` holds."""
         deadline = time.monotonic() + 60
         while not condition():
-            if not self.controller.step():
+            if self.controller.step() is None:
                 if time.monotonic() > deadline:
                     raise AssertionError(f"{what} did not happen; sent: {self.channels.sent[-6:]}")
                 time.sleep(0.002)
@@ -232,7 +232,7 @@ class Harness:
             self.zk.exists("/")
             self._await_watches()
             busy = False
-            while self.controller.step():
+            while self.controller.step() is not None:
                 busy = True
 
     def _await_watches(self) -> None:

@@ -182,7 +182,7 @@ def test_change_listener_applies_once_in_order_and_purges(zk: ZkClient, make_cli
     listener = ChangeListener(zk, paths.CONFIG_CHANGES, paths.CONFIG_CHANGE_PREFIX, process, clock)  # type: ignore[arg-type]
     listener.start(own_thread=False)
     assert [b"one" in data for data in seen] == [True]
-    assert not listener.step()
+    assert listener.step() is None
     other.create_config_change("topics/two")
     other.create_config_change("topics/three")
     for _ in range(500):

@@ -7,10 +7,13 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from broker.metrics import MetricsRegistry
+from controller.zk import paths
+from controller.zk.change_listener import ChangeListener
 from controller.zk.client import ZkClient
 from controller.zk.kazoo_session import KazooSession, split_connect_string
 from controller.zk.ops import (
@@ -332,3 +335,50 @@ def test_connect_timeout_is_an_error() -> None:
         )
         with pytest.raises(ConnectTimeoutError):
             session.start()
+
+
+def test_an_unexpected_error_in_making_a_new_session_is_not_the_last_attempt(zookeeper: str, zk: ZkClient) -> None:
+    session = zk.session
+    assert isinstance(session, KazooSession)
+    first, opened = session.session_id, session._open_handle
+    failures = [ValueError("planted")]
+
+    def open_handle() -> Any:
+        if failures:
+            raise failures.pop()
+        return opened()
+
+    session._open_handle = open_handle  # type: ignore[method-assign]
+    again = threading.Event()
+    session.register_session_handler(SessionHandler("test", after_new_session=again.set))
+    expire(zookeeper, zk)
+    assert again.wait(60)
+    assert session.session_id not in (0, first)
+    assert failures == []
+    assert session._renewer.failures == 1
+
+
+def test_a_listener_reads_again_after_an_unexpected_error(zk: ZkClient, make_client: MakeClient) -> None:
+    seen: list[bytes] = []
+    seen_two = threading.Event()
+
+    def process(data: bytes) -> None:
+        seen.append(data)
+        if b"two" in data:
+            seen_two.set()
+
+    zk.create_startup_paths()
+    listener = ChangeListener(zk, paths.CONFIG_CHANGES, paths.CONFIG_CHANGE_PREFIX, process, SystemClock())
+    listener.start()
+    children, failures = zk.children, [ValueError("planted")]
+
+    def list_once_in_vain(path: str, **options: Any) -> list[str]:
+        if failures:
+            raise failures.pop()
+        return children(path, **options)
+
+    zk.children = list_once_in_vain  # type: ignore[method-assign]
+    make_client().create_config_change("topics/two")
+    assert seen_two.wait(60), "the notification whose read failed was never read again"
+    assert failures == []
+    listener.close()

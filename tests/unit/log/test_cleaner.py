@@ -381,8 +381,8 @@ def test_step_cleans_and_remembers(harness):
     for i in range(12):
         _put(log, (b"k", b"%d" % i + b"x" * 100))
     cleaner = _cleaner(log, harness)
-    assert cleaner.step()
-    assert not cleaner.step()
+    assert cleaner.step() == 0
+    assert cleaner.step() == cleaner.config.backoff_ms
     text = (harness.directory / "cleaner-offset-checkpoint").read_text()
     assert text == f"0\n1\ntopic 0 {log.active_segment.base_offset}\n"
     cleaner.manager.maybe_truncate_position(str(harness.directory), TP, 5)
@@ -435,7 +435,7 @@ def test_a_corrupt_batch_makes_the_log_uncleanable(harness):
     data[80] ^= 1
     path.write_bytes(data)
     cleaner = _cleaner(log, harness)
-    assert not cleaner.step()
+    assert cleaner.step() == cleaner.config.backoff_ms
     assert cleaner.manager.is_uncleanable(log)
     assert cleaner.manager.uncleanable_count(str(harness.directory)) == 1
     assert cleaner.manager.uncleanable_bytes(str(harness.directory)) > 0
@@ -511,7 +511,7 @@ def test_an_io_error_takes_the_directory_offline_and_loses_nothing(harness, step
             raise OSError(28, "No space left on device")
 
     cleaner = LogCleaner(lambda: [log], lambda: [str(harness.directory)], harness.clock, on_step=fail)
-    assert not cleaner.step()
+    assert cleaner.step() == cleaner.config.backoff_ms
     assert len(harness.failures) == 1
     assert "No space left" in harness.failures[0]
     assert cleaner.manager.positions([str(harness.directory)]) == {}
@@ -556,5 +556,5 @@ def test_a_segment_that_spans_too_much_is_split_and_then_cleaned(harness, crash_
     assert not cleaner.manager.is_uncleanable(log)
     assert [r[0] for r in contents(log)] == offsets
     assert [s.base_offset for s in log.segments] == [0, 2**31 + 5, 2**32 + 9, 2**32 + 10]
-    assert cleaner.step()
+    assert cleaner.step() == 0
     assert [r[0] for r in contents(log)] == [2**31 + 6, 2**32 + 9]

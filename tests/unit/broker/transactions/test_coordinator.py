@@ -54,7 +54,7 @@ class Cluster:
         self.scheduler = ManualScheduler(self.clock)
         self.log = MemoryTopic()
         self.leaders = Leaders()
-        self.marker_errors: dict[TopicPartition, list[ErrorCode | OSError]] = {}
+        self.marker_errors: dict[TopicPartition, list[ErrorCode | Exception]] = {}
         self.sent: list[tuple[int, TopicPartition, bool]] = []
         self.last_id = 1000
         self.restart()
@@ -81,7 +81,7 @@ class Cluster:
                     tp = TopicPartition(topic.name, index)
                     planned = self.marker_errors.get(tp, [])
                     error = planned.pop(0) if planned else ErrorCode.NONE
-                    if isinstance(error, OSError):
+                    if isinstance(error, Exception):
                         raise error
                     if error is ErrorCode.NONE:
                         self.sent.append((broker_id, tp, marker.transaction_result))
@@ -235,6 +235,18 @@ def test_failed_markers_go_to_the_current_leader(cluster: Cluster, failure: Erro
     cluster.advance(100)
     cluster.deliver_markers()
     assert cluster.sent == [(2, T0, True)]
+    assert cluster.state is S.COMPLETE_COMMIT
+
+
+def test_markers_survive_an_error_that_nobody_expects(cluster: Cluster) -> None:
+    producer = cluster.begin(T0)
+    cluster.marker_errors[T0] = [ValueError("planted")]
+    cluster.end(producer, commit=True)
+    with pytest.raises(ValueError, match="planted"):
+        cluster.deliver_markers()
+    cluster.advance(100)
+    cluster.deliver_markers()
+    assert cluster.sent == [(1, T0, True)]
     assert cluster.state is S.COMPLETE_COMMIT
 
 
