@@ -28,8 +28,7 @@ from broker.groups.config import GroupConfig
 from broker.groups.consumer.assignors.spec import NO_PARTITIONS, Partitions
 from broker.groups.consumer.config import ConsumerGroupConfig
 from broker.groups.consumer.requests import HeartbeatRequest, HeartbeatResult
-from broker.groups.coordinator import GroupCoordinator
-from broker.groups.store import GroupStore
+from broker.groups.coordinator import GroupCoordinator, Surroundings
 from network.protocol.errors import ErrorCode
 from timer.clock import ManualClock
 from timer.executor import InlineExecutor
@@ -85,15 +84,12 @@ def make_coordinator(directory: Path) -> GroupCoordinator:
 
     scheduler = ManualScheduler(clock)
     core = GroupCoordinator(
-        GroupStore(RealLog(directory), 1, clock, GroupConfig()),
+        RealLog(directory),
+        1,
+        Surroundings(clock, scheduler, purgatory("Rebalance"), purgatory("Heartbeat"), NULL_METRICS),
         GroupConfig(),
-        purgatory("Rebalance"),
-        purgatory("Heartbeat"),
-        scheduler,
-        clock,
-        NULL_METRICS,
+        ConsumerGroupConfig(is_enabled=True),
         topics=OneTopic,
-        consumer_config=ConsumerGroupConfig(is_enabled=True),
     )
     core.startup()
     core.on_election(0, 0)

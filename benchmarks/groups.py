@@ -27,17 +27,15 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.charts import replace_section
+from broker.coordinator.topic_log import Batch
 from broker.dev.cluster import DevCluster
 from broker.dev.processes import free_ports
 from broker.dev.zookeeper import ZooKeeperServer
-from broker.groups.classic.joining import JoinRequest
-from broker.groups.classic.member import JoinResult, SyncResult
+from broker.groups.classic.requests import JoinRequest, JoinResult, SyncRequest, SyncResult
 from broker.groups.config import GroupConfig
-from broker.groups.coordinator import GroupCoordinator
+from broker.groups.coordinator import GroupCoordinator, Surroundings
+from broker.groups.offsets.committer import Committer
 from broker.groups.offsets.group_offsets import OffsetAndMetadata
-from broker.groups.offsets.service import Committer
-from broker.groups.records.loader import Batch
-from broker.groups.store import GroupStore
 from log.config import LogConfig
 from log.manager import LogManager, LogManagerSettings
 from log.old_formats import iter_entries
@@ -111,6 +109,9 @@ class RealLog:
     def is_local(self, partition: int) -> bool:
         return True
 
+    def max_batch_bytes(self, partition: int) -> int:
+        return 1_048_588
+
 
 class Bench:
     """A coordinator of one partition whose time stands still."""
@@ -118,12 +119,13 @@ class Bench:
     def __init__(self, directory: Path) -> None:
         self.clock = ManualClock()
         self.log = RealLog(directory)
-        config = GroupConfig(initial_rebalance_delay_ms=1)
-        self.store = GroupStore(self.log, 1, self.clock, config)
         self.scheduler = ManualScheduler(self.clock)
         self.rebalances, self.heartbeats = self._purgatory("Rebalance"), self._purgatory("Heartbeat")
         self.core = GroupCoordinator(
-            self.store, config, self.rebalances, self.heartbeats, self.scheduler, self.clock, NULL_METRICS
+            self.log,
+            1,
+            Surroundings(self.clock, self.scheduler, self.rebalances, self.heartbeats, NULL_METRICS),
+            GroupConfig(initial_rebalance_delay_ms=1),
         )
         self.core.startup()
         self.core.on_election(0, 0)
@@ -152,7 +154,7 @@ class Bench:
         (member,) = answers
         done: list[SyncResult] = []
         self.core.sync_group(
-            group_id, 1, member.member_id, None, None, None, {member.member_id: b"x" * 50}, done.append
+            SyncRequest(group_id, 1, member.member_id, assignment={member.member_id: b"x" * 50}), done.append
         )
         assert done[0].error is ErrorCode.NONE
         return member
@@ -218,10 +220,7 @@ def measure_load(commits: int) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as directory:
             bench = Bench(Path(directory) / "log")
             for number in range(commits // 10):
-                group = bench.store.get_or_add(f"group-{number % groups}")
-                assert group is not None
-                with group.lock:
-                    bench.store.commit(group, offsets_of(10, number), lambda _: None)
+                bench.core.offsets.commit(Committer(f"group-{number % groups}"), offsets_of(10, number), lambda _: None)
             bench.core.on_resignation(0, 1)
             bench.scheduler.tick()
             gc.collect()
@@ -229,7 +228,7 @@ def measure_load(commits: int) -> dict[str, Any]:
             bench.core.on_election(0, 2)
             bench.scheduler.tick()
             result[f"{name}_s"] = round(time.thread_time() - start, 2)
-            assert len(bench.store.all_groups()) == min(groups, commits // 10)
+            assert len(bench.core.owned.all_groups()) == min(groups, commits // 10)
     return result
 
 
@@ -248,7 +247,7 @@ def measure_rebalance(repeats: int) -> float:
             done: list[SyncResult] = []
             for member in members:
                 given = assignment if member.member_id == member.leader_id else {}
-                bench.core.sync_group("group", 1, member.member_id, None, None, None, given, done.append)
+                bench.core.sync_group(SyncRequest("group", 1, member.member_id, assignment=given), done.append)
             samples.append((time.thread_time_ns() - start) / 1e6)
             assert sum(result.error is ErrorCode.NONE for result in done) == MEMBERS
     return round(statistics.median(samples), 1)

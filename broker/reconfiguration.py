@@ -30,7 +30,7 @@ class Reconfiguration:
 
     def on_group_change(self, name: str, overrides: Mapping[str, str]) -> None:
         """The full set of a group's overrides; the name as in the path."""
-        groups = self._server.context.group_coordinator.consumer_groups
+        groups = self._server.context.group_coordinator.consumer
         groups.overrides.on_change(paths.desanitize(name), overrides)
 
     def on_broker_change(self, changed: Mapping[str, tuple[object, object]]) -> None:

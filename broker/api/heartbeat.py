@@ -8,6 +8,7 @@ from __future__ import annotations
 from broker.api.authorization import Operation
 from broker.api.group_checks import require_group, require_static_members
 from broker.api.registry import Call, api
+from broker.groups.classic import requests
 from network.protocol.api import ApiKey
 from network.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
@@ -18,6 +19,6 @@ def handle(call: Call[HeartbeatRequest]) -> HeartbeatResponse:
     require_static_members(call, request.group_instance_id)
     require_group(call, Operation.READ, request.group_id)
     error = call.broker.group_coordinator.heartbeat(
-        request.group_id, request.member_id, request.group_instance_id, request.generation_id
+        requests.HeartbeatRequest(request.group_id, request.generation_id, request.member_id, request.group_instance_id)
     )
     return HeartbeatResponse(error_code=error)

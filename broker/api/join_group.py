@@ -9,8 +9,7 @@ from __future__ import annotations
 from broker.api.authorization import Operation
 from broker.api.group_checks import java_address, require_group, require_static_members
 from broker.api.registry import Call, api
-from broker.groups.classic.joining import JoinRequest
-from broker.groups.classic.member import JoinResult
+from broker.groups.classic.requests import JoinRequest, JoinResult
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember

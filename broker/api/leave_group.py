@@ -8,7 +8,7 @@ from __future__ import annotations
 from broker.api.authorization import Operation
 from broker.api.group_checks import require_group
 from broker.api.registry import Call, api
-from broker.groups.coordinator import LeavingMember
+from broker.groups.classic.requests import LeavingMember
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse

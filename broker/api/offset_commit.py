@@ -15,8 +15,9 @@ from broker.api.group_checks import (
     topic_error,
 )
 from broker.api.registry import Call, api
+from broker.groups.offsets.commits import Offsets, Results
+from broker.groups.offsets.committer import Committer
 from broker.groups.offsets.group_offsets import OffsetAndMetadata
-from broker.groups.offsets.service import Committer, Offsets, Results
 from broker.groups.offsets.zookeeper import commit_to_zookeeper
 from log.topic_partition import TopicPartition
 from network.protocol.api import ApiKey

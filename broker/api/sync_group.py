@@ -8,7 +8,7 @@ from __future__ import annotations
 from broker.api.authorization import Operation
 from broker.api.group_checks import require_group, require_static_members
 from broker.api.registry import Call, api
-from broker.groups.classic.member import SyncResult
+from broker.groups.classic.requests import SyncRequest, SyncResult
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -33,12 +33,14 @@ def handle(call: Call[SyncGroupRequest]) -> None:
         )
 
     call.broker.group_coordinator.sync_group(
-        request.group_id,
-        request.generation_id,
-        request.member_id,
-        request.group_instance_id,
-        request.protocol_type,
-        request.protocol_name,
-        {each.member_id: bytes(each.assignment) for each in request.assignments},
+        SyncRequest(
+            request.group_id,
+            request.generation_id,
+            request.member_id,
+            request.group_instance_id,
+            request.protocol_type,
+            request.protocol_name,
+            {each.member_id: bytes(each.assignment) for each in request.assignments},
+        ),
         respond,
     )

@@ -9,9 +9,9 @@ from __future__ import annotations
 from broker.api.authorization import Operation, ResourceType
 from broker.api.group_checks import may, partition_error, require_group, topic_error
 from broker.api.registry import Call, api
+from broker.groups.offsets.commits import Offsets, Results
+from broker.groups.offsets.committer import Committer, TransactionalProducer
 from broker.groups.offsets.group_offsets import OffsetAndMetadata
-from broker.groups.offsets.service import Committer, Offsets, Results
-from broker.groups.store import TransactionalProducer
 from log.topic_partition import TopicPartition
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode

@@ -45,6 +45,10 @@ class GroupConfig:
     compression_codec: int = 0
     versions: ValueVersions = field(default_factory=ValueVersions)
 
+    def allows_session_timeout(self, timeout_ms: int) -> bool:
+        """Whether a member may have this session timeout."""
+        return self.min_session_timeout_ms <= timeout_ms <= self.max_session_timeout_ms
+
     @classmethod
     def from_kafka_config(cls, config: KafkaConfig) -> GroupConfig:
         return cls(

@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from broker.groups.classic.group import CONSUMER_PROTOCOL_TYPE, Group
-from broker.groups.classic.member import JoinResult, Member, SyncResult
+from broker.groups.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
+from broker.groups.classic.member import Member
 from broker.groups.classic.rebalance import Rebalancer
-from broker.groups.classic.states import GroupState
+from broker.groups.classic.states import Event
 from broker.groups.config import GroupConfig
 from broker.groups.consumer.assignors.spec import Partitions
 from broker.groups.consumer.changes import SetCurrent, SetEpoch, SetMember, SetTarget, SetTargetEpoch
@@ -27,8 +27,9 @@ from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.consumer.metadata import TopicsView
 from broker.groups.consumer.model import ClassicProtocols, CurrentAssignment, MemberState, Subscription
 from broker.groups.consumer.update import Update
-from broker.groups.records import keys, values
-from broker.groups.store import GroupStore
+from broker.groups.owned import OwnedGroups
+from broker.groups.records import values
+from broker.groups.records.writer import Entry, GroupWriter
 from network.protocol.errors import ErrorCode, ProtocolError
 from timer.clock import Clock
 
@@ -40,14 +41,16 @@ class Migration:
 
     def __init__(
         self,
-        store: GroupStore,
+        owned: OwnedGroups,
+        writer: GroupWriter,
         config: GroupConfig,
         consumer_config: ConsumerGroupConfig,
         rebalancer: Rebalancer,
         topics: TopicsView,
         clock: Clock,
     ) -> None:
-        self._store = store
+        self._owned = owned
+        self._writer = writer
         self._config = config
         self._consumer_config = consumer_config
         self._rebalancer = rebalancer
@@ -56,7 +59,7 @@ class Migration:
 
     # --- up ---
 
-    def upgrade(self, classic: Group) -> Update | None:
+    def upgrade(self, classic: ClassicGroup) -> Update | None:
         """Make a consumer group of a classic one with members; None if that may not or can not be.
 
         Members keep what they have, and go on with the classic protocol. Whoever waits for an answer is told to join
@@ -80,8 +83,7 @@ class Migration:
         )
         self._dismiss(classic)
         group = ConsumerGroup(classic.group_id, successor_of=classic)
-        group.classic_record_stands = bool(classic.record_keys())
-        self._store.replace(classic, group)
+        self._owned.replace(classic, group)
         update = Update(group, on_undone=lambda: self._take_back(group, restored))
         generation = classic.generation_id
         for member_id, (subscription, assigned) in members.items():
@@ -93,7 +95,7 @@ class Migration:
         logger.info("group %s: %d members go over to the consumer protocol", group.group_id, len(members))
         return update
 
-    def _converted(self, classic: Group, member: Member) -> tuple[Subscription, Partitions]:
+    def _converted(self, classic: ClassicGroup, member: Member) -> tuple[Subscription, Partitions]:
         cluster = self._topics()
         protocol = classic.protocol_name
         metadata = member.protocols[0][1] if protocol is None else member.metadata(protocol)
@@ -109,21 +111,17 @@ class Migration:
         )
         return subscription, decode_assignment(member.assignment, cluster)
 
-    def _dismiss(self, classic: Group) -> None:
+    def _dismiss(self, classic: ClassicGroup) -> None:
         """End what the classic group waits for."""
         classic.is_replaced = True
-        classic.die()
-        for member in classic:
-            classic.answer_join(member, JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
-            classic.answer_sync(member, SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
-        self._rebalancer.abandon(classic)
+        self._rebalancer.fire(classic, Event.DISMISSED)
 
-    def _take_back(self, group: ConsumerGroup, classic: Group) -> None:
+    def _take_back(self, group: ConsumerGroup, classic: ClassicGroup) -> None:
         group.is_replaced = True
         group.die()
-        self._store.replace(group, classic)
+        self._owned.replace(group, classic)
         self._watch(classic)
-        self._rebalancer.maybe_prepare(classic, "the group could not change its protocol")
+        self._rebalancer.rebalance(classic, "the group could not change its protocol")
 
     # --- down ---
 
@@ -146,16 +144,15 @@ class Migration:
         )
         classic = self._classic(group)
         assignment = {member.member_id: member.assignment for member in classic}
-        entries: list[tuple[bytes, bytes | None]] = [(key, None) for key in group.record_keys()]
-        value = values.group_value(classic, assignment, self._config.versions.group)
-        entries.append((keys.classic_group(group.group_id), value))
+        entries: list[Entry] = [(key, None) for key in group.record_keys()]
+        entries.append(self._writer.group_entry(classic, assignment))
         is_appending, is_refused = True, False
 
         def written(error: ErrorCode) -> None:
             nonlocal is_refused
             is_refused = is_appending and error is not ErrorCode.NONE
 
-        self._store.write_records(group.group_id, entries, written)
+        self._writer.write_records(group.group_id, entries, written)
         is_appending = False
         if is_refused:
             return
@@ -163,15 +160,16 @@ class Migration:
         group.die()
         for member_id in members:
             end_timers(group, member_id)
-        self._store.replace(group, classic)
+        self._owned.replace(group, classic)
         logger.info("group %s: %d members go back to the classic protocol", group.group_id, len(members))
         self._watch(classic)
         if not disturbs_nobody:
-            self._rebalancer.maybe_prepare(classic, "the last member of the consumer protocol is gone")
+            self._rebalancer.rebalance(classic, "the last member of the consumer protocol is gone")
 
-    def _classic(self, group: ConsumerGroup) -> Group:
+    def _classic(self, group: ConsumerGroup) -> ClassicGroup:
         cluster = self._topics()
-        classic = Group(group.group_id, self._clock, GroupState.STABLE, successor_of=group)
+        classic = ClassicGroup(group.group_id, self._clock, successor_of=group)
+        classic.take(Event.RESTORED)
         # Members that have their targets are at this epoch, so their heartbeats are not of a wrong generation.
         classic.generation_id = group.target_epoch
         for member_id, member in group.members.items():
@@ -194,6 +192,6 @@ class Migration:
         classic.subscribed_topics = classic.compute_subscribed_topics()
         return classic
 
-    def _watch(self, classic: Group) -> None:
+    def _watch(self, classic: ClassicGroup) -> None:
         for member in classic:
             self._rebalancer.restart_session(classic, member)

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from broker.context import BrokerContext
 from broker.coordinator.internal_topic import InternalTopic
 from broker.coordinator.topics import OFFSETS_TOPIC
-from broker.groups.classic.operations import DelayedHeartbeat
 from broker.groups.config import GroupConfig
 from broker.groups.consumer.config import ConsumerGroupConfig
-from broker.groups.coordinator import GroupCoordinator
-from broker.groups.meters import GroupMeters
-from broker.groups.store import GroupStore
+from broker.groups.coordinator import GroupCoordinator, Surroundings
 from timer.purgatory import DelayedOperation, Purgatory
 from timer.scheduler import BackgroundScheduler
 from timer.timer import SystemTimer
@@ -20,28 +15,26 @@ from timer.timer import SystemTimer
 
 def make_group_coordinator(broker: BrokerContext) -> GroupCoordinator:
     """Start the coordinator of `broker` and hook it into partition changes; the caller shuts it down."""
-    config = GroupConfig.from_kafka_config(broker.config)
     known = broker.zk.topic(OFFSETS_TOPIC)
     partitions = len(known.assignment) if known is not None else broker.config.get_int("offsets.topic.num.partitions")
 
-    topic = InternalTopic(OFFSETS_TOPIC, broker.replica_manager, lambda: broker.transaction_verifier)
-
-    def purgatory(name: str) -> Purgatory[Any]:
+    def purgatory(name: str) -> Purgatory[DelayedOperation]:
         timer = SystemTimer(name, broker.clock, workers=broker.workers)
         return Purgatory(name, timer, broker_id=broker.broker_id, metrics=broker.metrics, workers=broker.workers)
 
-    rebalances: Purgatory[DelayedOperation] = purgatory("Rebalance")
-    heartbeats: Purgatory[DelayedHeartbeat] = purgatory("Heartbeat")
     coordinator = GroupCoordinator(
-        GroupStore(topic, partitions, broker.clock, config, GroupMeters(broker.metrics)),
-        config,
-        rebalances,
-        heartbeats,
-        BackgroundScheduler(1, broker.clock, "group-metadata-manager", broker.workers),
-        broker.clock,
-        broker.metrics,
+        InternalTopic(OFFSETS_TOPIC, broker.replica_manager, lambda: broker.transaction_verifier),
+        partitions,
+        Surroundings(
+            broker.clock,
+            BackgroundScheduler(1, broker.clock, "group-metadata-manager", broker.workers),
+            purgatory("Rebalance"),
+            purgatory("Heartbeat"),
+            broker.metrics,
+        ),
+        GroupConfig.from_kafka_config(broker.config),
+        ConsumerGroupConfig.from_kafka_config(broker.config),
         topics=lambda: broker.metadata_cache.snapshot,
-        consumer_config=ConsumerGroupConfig.from_kafka_config(broker.config),
     )
     coordinator.startup()
     broker.group_coordinator = coordinator

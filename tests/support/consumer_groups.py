@@ -70,7 +70,7 @@ class Client:
 
 
 def group_of(coordinator: Coordinator, group_id: str = "g") -> ConsumerGroup:
-    group = coordinator.store.get_consumer(group_id)
+    group = coordinator.owned.find_as(group_id, ConsumerGroup)
     assert group is not None
     return group
 

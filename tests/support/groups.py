@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from typing import Any, Generic, TypeVar
 
-from broker.groups.classic.joining import JoinRequest
-from broker.groups.classic.member import JoinResult, SyncResult
+from broker.groups.classic.requests import (
+    HeartbeatRequest,
+    JoinRequest,
+    JoinResult,
+    LeavingMember,
+    SyncRequest,
+    SyncResult,
+)
 from broker.groups.config import GroupConfig
 from broker.groups.consumer.assignors.spec import Partitions, TopicIdPartition
 from broker.groups.consumer.config import ConsumerGroupConfig
-from broker.groups.coordinator import GroupCoordinator, LeavingMember
+from broker.groups.coordinator import GroupCoordinator, Surroundings
+from broker.groups.offsets.commits import Results
+from broker.groups.offsets.committer import Committer, TransactionalProducer
 from broker.groups.offsets.group_offsets import OffsetAndMetadata
-from broker.groups.offsets.service import Committer, Results
-from broker.groups.store import GroupStore, TransactionalProducer
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
@@ -87,23 +93,20 @@ class Coordinator:
         self.clock = clock or ManualClock()
         self.log = log or MemoryTopic(PARTITIONS)
         config = GroupConfig(**{"initial_rebalance_delay_ms": 1, **settings})  # type: ignore[arg-type]
-        self.store = GroupStore(self.log, PARTITIONS, self.clock, config)
         self.scheduler = ManualScheduler(self.clock)
         self._ids = 0
         self.rebalances = self._purgatory("Rebalance")
         self.heartbeats = self._purgatory("Heartbeat")
         self.core = GroupCoordinator(
-            self.store,
+            self.log,
+            PARTITIONS,
+            Surroundings(self.clock, self.scheduler, self.rebalances, self.heartbeats, NULL_METRICS),
             config,
-            self.rebalances,
-            self.heartbeats,
-            self.scheduler,
-            self.clock,
-            NULL_METRICS,
-            new_id=self._next_id,
+            consumer_config,
             topics=lambda: self.topics,
-            consumer_config=consumer_config,
+            new_id=self._next_id,
         )
+        self.owned = self.core.owned
         self.topics = Topics()
         self.core.startup()
         self.offsets = self.core.offsets
@@ -166,13 +169,15 @@ class Coordinator:
     ) -> Answer[SyncResult]:
         answer: Answer[SyncResult] = Answer()
         self.core.sync_group(
-            group_id,
-            member.generation_id,
-            member.member_id,
-            instance_id,
-            member.protocol_type,
-            member.protocol_name,
-            assignment or {},
+            SyncRequest(
+                group_id,
+                member.generation_id,
+                member.member_id,
+                instance_id,
+                member.protocol_type,
+                member.protocol_name,
+                assignment or {},
+            ),
             answer,
         )
         return answer
@@ -191,7 +196,7 @@ class Coordinator:
         return members
 
     def heartbeat(self, member: JoinResult, instance_id: str | None = None, group_id: str = "g") -> ErrorCode:
-        return self.core.heartbeat(group_id, member.member_id, instance_id, member.generation_id)
+        return self.core.heartbeat(HeartbeatRequest(group_id, member.generation_id, member.member_id, instance_id))
 
     def leave(self, *members: LeavingMember, group_id: str = "g") -> list[ErrorCode]:
         return [error for _, error in self.core.leave_group(group_id, list(members)).members]

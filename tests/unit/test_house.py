@@ -35,20 +35,6 @@ SIDEWAYS = {
 
 CIRCLES: list[set[str]] = [
     {
-        "broker.groups.classic.group",
-        "broker.groups.classic.member",
-        "broker.groups.classic.operations",
-        "broker.groups.classic.rebalance",
-        "broker.groups.consumer.changes",
-        "broker.groups.consumer.group",
-        "broker.groups.consumer.timers",
-        "broker.groups.consumer.update",
-        "broker.groups.offsets.expiry",
-        "broker.groups.records.loader",
-        "broker.groups.records.values",
-        "broker.groups.store",
-    },
-    {
         "broker.replication.delayed_delete_records",
         "broker.replication.delayed_fetch",
         "broker.replication.delayed_produce",
@@ -64,11 +50,6 @@ CIRCLES: list[set[str]] = [
         "log.partition_log",
         "log.retention",
         "log.truncation",
-    },
-    {
-        "broker.groups.admin",
-        "broker.groups.coordinator",
-        "broker.groups.offsets.service",
     },
     {
         "broker.reconfiguration",
@@ -109,7 +90,6 @@ CHANCE = {
     "controller/zk/brokers.py": 1,
     "controller/zk/placement.py": 1,
     "broker/groups/coordinator.py": 1,
-    "broker/groups/classic/joining.py": 1,
     "broker/replication/fetch_session.py": 1,
 }
 

@@ -1,22 +1,25 @@
-"""A classic group: its members, its generation and its state. All access is under `lock`."""
+"""A group of the classic protocol: its members, its generation and its state. All access is under `lock`."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from broker.groups.base import GroupBase
-from broker.groups.classic.member import (
+from broker.groups.base import GroupBase, GroupOverview, GroupType
+from broker.groups.classic.member import Member
+from broker.groups.classic.requests import (
     JoinCallback,
     JoinMember,
     JoinResult,
-    Member,
     Protocols,
     SyncCallback,
     SyncResult,
 )
-from broker.groups.classic.states import VALID_PREVIOUS, GroupState, IllegalTransitionError
+from broker.groups.classic.states import TABLE, Effect, Event, GroupState, IllegalTransitionError
+from broker.groups.offsets.committer import Committer
+from broker.groups.offsets.group_offsets import commit_timestamp
 from broker.groups.records import keys
+from log.topic_partition import TopicPartition
 from network.protocol.errors import ErrorCode, ProtocolError
 from network.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from timer.clock import Clock
@@ -24,7 +27,7 @@ from timer.clock import Clock
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
-class Group(GroupBase):
+class ClassicGroup(GroupBase):
     """State of one group.
 
     `pending_members` are ids that were handed out and have not joined yet; `pending_sync` are members of this
@@ -32,16 +35,12 @@ class Group(GroupBase):
     wall time in ms, None when it is not known (loaded from an old record).
     """
 
-    def __init__(
-        self,
-        group_id: str,
-        clock: Clock,
-        state: GroupState = GroupState.EMPTY,
-        successor_of: GroupBase | None = None,
-    ) -> None:
+    type = GroupType.CLASSIC
+
+    def __init__(self, group_id: str, clock: Clock, successor_of: GroupBase | None = None) -> None:
         super().__init__(group_id, successor_of)
         self._clock = clock
-        self.state = state
+        self._state = GroupState.EMPTY
         self.current_state_timestamp: int | None = clock.wall_ms()
         self.generation_id = 0
         self.protocol_type: str | None = None
@@ -57,36 +56,58 @@ class Group(GroupBase):
         self._supported: dict[str, int] = {}
         self._awaiting_join = 0
 
+    @classmethod
+    def make(cls, group_id: str, clock: Clock, successor_of: GroupBase | None = None) -> ClassicGroup:
+        return cls(group_id, clock, successor_of)
+
     # --- state ---
 
-    def transition_to(self, state: GroupState) -> None:
-        """Raises IllegalTransitionError when the table does not allow it, and changes nothing."""
-        if self.state not in VALID_PREVIOUS[state]:
-            raise IllegalTransitionError(f"group {self.group_id}: {self.state.value} to {state.value}")
-        self.state = state
-        self.current_state_timestamp = self._clock.wall_ms()
+    @property
+    def state(self) -> GroupState:
+        return self._state
+
+    def take(self, event: Event) -> Effect:
+        """Go to the next state of the table, and return what is to be done about it.
+
+        Raises IllegalTransitionError when the table does not have the event for this state, and changes nothing.
+        """
+        found = TABLE[self._state].get(event)
+        if found is None:
+            raise IllegalTransitionError(f"group {self.group_id}: {event.name} in {self._state.value}")
+        effect, state = found
+        if state is not self._state:
+            self._state = state
+            self.current_state_timestamp = self._clock.wall_ms()
+        return effect
 
     def is_in(self, *states: GroupState) -> bool:
-        return self.state in states
+        return self._state in states
 
     @property
     def is_dead(self) -> bool:
-        return self.state is GroupState.DEAD
+        return self._state is GroupState.DEAD
 
     @property
     def is_empty(self) -> bool:
-        return self.state is GroupState.EMPTY
+        return self._state is GroupState.EMPTY
+
+    @property
+    def state_name(self) -> str:
+        return self._state.value
 
     def die(self) -> None:
-        self.transition_to(GroupState.DEAD)
+        self.take(Event.REMOVED)
 
     def record_keys(self) -> list[bytes]:
         """None before the first generation ended: only then a record is written."""
         return [keys.classic_group(self.group_id)] if self.generation_id > 0 else []
 
     @property
-    def can_rebalance(self) -> bool:
-        return self.state in VALID_PREVIOUS[GroupState.PREPARING_REBALANCE]
+    def is_deleted_when_replaced(self) -> bool:
+        return False
+
+    def overview(self) -> GroupOverview:
+        return GroupOverview(self.group_id, self.protocol_type or "", self._state.value, self.type.value)
 
     # --- members ---
 
@@ -192,6 +213,55 @@ class Group(GroupBase):
                 return ErrorCode.FENCED_INSTANCE_ID
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
+    def request_error(self, member_id: str, group_instance_id: str | None, generation_id: int) -> ErrorCode:
+        """Whether the sender is a member, and of this generation."""
+        if self._state is GroupState.DEAD:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        error = self.member_error(member_id, group_instance_id)
+        if error is ErrorCode.NONE and generation_id != self.generation_id:
+            return ErrorCode.ILLEGAL_GENERATION
+        return error
+
+    # --- offsets ---
+
+    def commit_error(self, committer: Committer) -> ErrorCode:
+        error = self.transactional_commit_error(committer)
+        if error is not ErrorCode.NONE or self._state is GroupState.EMPTY:
+            return error
+        if committer.is_anonymous:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if self._state is GroupState.COMPLETING_REBALANCE:
+            # The member has joined but not been given its partitions: it can't know what it commits.
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        return ErrorCode.NONE
+
+    def transactional_commit_error(self, committer: Committer) -> ErrorCode:
+        is_anybody = committer.is_anonymous or (committer.generation_id < 0 and self._state is GroupState.EMPTY)
+        if is_anybody and self._state is not GroupState.DEAD:
+            return ErrorCode.NONE
+        return self.request_error(committer.member_id, committer.group_instance_id, committer.generation_id)
+
+    def fetch_error(self, member_id: str | None, member_epoch: int) -> ErrorCode:
+        return ErrorCode.NONE
+
+    def expired_offsets(self, now_ms: int, retention_ms: int) -> list[TopicPartition]:
+        """An empty group's offsets age from when it became empty (from their commit if that is unknown), those of a
+        simple consumer from their commit. A running consumer group loses only those of topics that no member reads.
+        """
+        offsets = self.offsets
+        if self.protocol_type is None:
+            return offsets.expired(now_ms, retention_ms, commit_timestamp)
+        if self._state is GroupState.EMPTY:
+            since = self.current_state_timestamp
+            return offsets.expired(now_ms, retention_ms, commit_timestamp if since is None else lambda _: since)
+        if self.has_subscriptions and self.subscribed_topics is not None and self._state is GroupState.STABLE:
+            return offsets.expired(now_ms, retention_ms, commit_timestamp, self.is_subscribed_to)
+        return []
+
+    @property
+    def has_subscriptions(self) -> bool:
+        return self.protocol_type == CONSUMER_PROTOCOL_TYPE
+
     # --- what is known of the whole ---
 
     def is_leader(self, member_id: str) -> bool:
@@ -232,7 +302,7 @@ class Group(GroupBase):
     def supports_protocols(self, protocol_type: str, names: Iterable[str]) -> bool:
         """Whether somebody with these protocols may join."""
         names = list(names)
-        if self.state is GroupState.EMPTY:
+        if self._state is GroupState.EMPTY:
             return bool(protocol_type) and bool(names)
         return self.protocol_type == protocol_type and any(
             self._supported.get(name) == len(self.members) for name in names
@@ -248,16 +318,10 @@ class Group(GroupBase):
         return votes.most_common(1)[0][0]
 
     def next_generation(self) -> None:
-        """End the join phase: a new generation, completing with members or empty without."""
+        """Begin a generation of the members that are there."""
         self.generation_id += 1
-        if self.members:
-            self.protocol_name = self.select_protocol()
-            self.subscribed_topics = self.compute_subscribed_topics()
-            self.transition_to(GroupState.COMPLETING_REBALANCE)
-        else:
-            self.protocol_name = None
-            self.subscribed_topics = self.compute_subscribed_topics()
-            self.transition_to(GroupState.EMPTY)
+        self.protocol_name = self.select_protocol() if self.members else None
+        self.subscribed_topics = self.compute_subscribed_topics()
         self.pending_sync.clear()
 
     def join_members(self) -> tuple[JoinMember, ...]:
@@ -293,7 +357,8 @@ class Group(GroupBase):
         return iter(list(self.members.values()))
 
     def __repr__(self) -> str:
-        return f"Group({self.group_id!r}, {self.state.value}, generation={self.generation_id}, members={self.size})"
+        state, generation = self._state.value, self.generation_id
+        return f"ClassicGroup({self.group_id!r}, {state}, generation={generation}, members={self.size})"
 
 
 def subscription_topics(metadata: bytes) -> list[str]:

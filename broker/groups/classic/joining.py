@@ -6,41 +6,32 @@ Checks are made in the order in which Kafka makes them; the first that fails dec
 from __future__ import annotations
 
 import logging
-import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from broker.groups.classic.group import Group
-from broker.groups.classic.member import JoinCallback, JoinResult, Member, Protocols
+from broker.groups.classic.group import ClassicGroup
+from broker.groups.classic.member import Member
 from broker.groups.classic.rebalance import Rebalancer
-from broker.groups.classic.states import GroupState
+from broker.groups.classic.requests import JoinCallback, JoinRequest, JoinResult, Protocols
+from broker.groups.classic.states import Event, GroupState
 from broker.groups.config import GroupConfig
-from broker.groups.store import GroupStore
-from network.protocol.errors import ApiError, ErrorCode
+from broker.groups.owned import OwnedGroups
+from broker.groups.records.writer import GroupWriter
+from network.protocol.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class JoinRequest:
-    """JoinGroup without the differences of its versions. Timeouts in ms.
+class _Replacement(NamedTuple):
+    """A static member under a new id, and what it was before: to be undone if that is not stored."""
 
-    `require_known_member_id` (version 4): a dynamic member is first given an id. `skips_assignment` (version 9):
-    the client understands a leader that must not assign.
-    """
-
-    group_id: str
-    member_id: str
-    client_id: str
-    client_host: str
-    session_timeout_ms: int
-    rebalance_timeout_ms: int
-    protocol_type: str
+    instance_id: str
+    member: Member
+    old_id: str
+    old_leader: str
     protocols: Protocols
-    group_instance_id: str | None = None
-    require_known_member_id: bool = True
-    skips_assignment: bool = True
-    reason: str | None = None
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
 
 
 class Joining:
@@ -48,45 +39,37 @@ class Joining:
 
     def __init__(
         self,
-        store: GroupStore,
+        owned: OwnedGroups,
+        writer: GroupWriter,
         config: GroupConfig,
         rebalancer: Rebalancer,
-        new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
+        new_id: Callable[[], str],
     ) -> None:
-        self._store = store
+        self._owned = owned
+        self._writer = writer
         self._config = config
         self._rebalancer = rebalancer
         self._new_id = new_id
 
-    def check_timeout(self, request: JoinRequest) -> None:
-        """Raises ApiError(INVALID_SESSION_TIMEOUT)."""
-        if not self._config.min_session_timeout_ms <= request.session_timeout_ms <= self._config.max_session_timeout_ms:
-            raise ApiError(ErrorCode.INVALID_SESSION_TIMEOUT)
-
     def join_group(self, request: JoinRequest, callback: JoinCallback) -> None:
-        """The request of somebody whose group this broker coordinates."""
-        try:
-            self.check_timeout(request)
-        except ApiError as refused:
-            callback(JoinResult(refused.code, request.member_id))
-            return
-        group = self._store.get(request.group_id)
+        """The request of somebody whose group this broker coordinates, and whose timeout is allowed."""
+        group = self._owned.find_as(request.group_id, ClassicGroup)
         if group is None:
             if request.member_id:
                 callback(JoinResult(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
                 return
-            group = self._store.get_or_add(request.group_id)
+            group = self._owned.ensure_as(request.group_id, ClassicGroup)
             if group is None:
                 # A member of the consumer protocol was faster: the next try finds its group.
-                is_consumer = self._store.get_consumer(request.group_id) is not None
-                error = ErrorCode.REBALANCE_IN_PROGRESS if is_consumer else ErrorCode.NOT_COORDINATOR
+                is_there = self._owned.find(request.group_id) is not None
+                error = ErrorCode.REBALANCE_IN_PROGRESS if is_there else ErrorCode.NOT_COORDINATOR
                 callback(JoinResult(error, request.member_id))
                 return
         with group.lock:
             self._join(group, request, callback)
-            self._rebalancer.check_join(group)
+            self._rebalancer.fire(group, Event.COUNT_CHANGED)
 
-    def _join(self, group: Group, request: JoinRequest, callback: JoinCallback) -> None:
+    def _join(self, group: ClassicGroup, request: JoinRequest, callback: JoinCallback) -> None:
         if not self._accepts(group, request.member_id):
             group_member = group.members.get(request.member_id)
             if group_member is not None:
@@ -111,7 +94,7 @@ class Joining:
             else:
                 self._join_known(group, group.members[request.member_id], request, callback)
 
-    def _accepts(self, group: Group, member_id: str) -> bool:
+    def _accepts(self, group: ClassicGroup, member_id: str) -> bool:
         """Whether the group has room; ids that were handed out take none."""
         if group.is_in(GroupState.EMPTY, GroupState.DEAD):
             return True
@@ -120,7 +103,7 @@ class Joining:
             return (member is not None and member.is_awaiting_join) or group.awaiting_join < self._config.max_size
         return member is not None or group.size < self._config.max_size
 
-    def _join_new(self, group: Group, request: JoinRequest, callback: JoinCallback) -> None:
+    def _join_new(self, group: ClassicGroup, request: JoinRequest, callback: JoinCallback) -> None:
         instance_id = request.group_instance_id
         new_id = f"{request.client_id if instance_id is None else instance_id}-{self._new_id()}"
         if instance_id is not None:
@@ -136,7 +119,7 @@ class Joining:
         else:
             self._add_and_rebalance(group, request, new_id, callback)
 
-    def _join_known(self, group: Group, member: Member, request: JoinRequest, callback: JoinCallback) -> None:
+    def _join_known(self, group: ClassicGroup, member: Member, request: JoinRequest, callback: JoinCallback) -> None:
         same = member.protocols == request.protocols
         if group.is_in(GroupState.PREPARING_REBALANCE):
             self._update_and_rebalance(group, member, request, callback)
@@ -154,7 +137,9 @@ class Joining:
         else:
             callback(JoinResult(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
 
-    def _add_and_rebalance(self, group: Group, request: JoinRequest, member_id: str, callback: JoinCallback) -> None:
+    def _add_and_rebalance(
+        self, group: ClassicGroup, request: JoinRequest, member_id: str, callback: JoinCallback
+    ) -> None:
         member = Member(
             member_id,
             request.group_instance_id,
@@ -171,23 +156,23 @@ class Joining:
         group.add(member, callback)
         # No heartbeats come before the first answer, so this bounds how long a lost client stays.
         self._rebalancer.start_new_member_session(group, member)
-        self._rebalancer.maybe_prepare(group, f"member {member_id} joins: {request.reason or 'not provided'}")
+        self._rebalancer.rebalance(group, f"member {member_id} joins: {request.reason or 'not provided'}")
 
-    def _update_and_rebalance(self, group: Group, member: Member, request: JoinRequest, callback: JoinCallback) -> None:
+    def _update_and_rebalance(
+        self, group: ClassicGroup, member: Member, request: JoinRequest, callback: JoinCallback
+    ) -> None:
         self._update(group, member, request, callback)
-        self._rebalancer.maybe_prepare(
-            group, f"member {member.member_id} joins again: {request.reason or 'not provided'}"
-        )
+        self._rebalancer.rebalance(group, f"member {member.member_id} joins again: {request.reason or 'not provided'}")
 
     @staticmethod
-    def _update(group: Group, member: Member, request: JoinRequest, callback: JoinCallback) -> None:
+    def _update(group: ClassicGroup, member: Member, request: JoinRequest, callback: JoinCallback) -> None:
         group.update_member(
             member, request.protocols, request.rebalance_timeout_ms, request.session_timeout_ms, callback
         )
 
     def _replace_static(
         self,
-        group: Group,
+        group: ClassicGroup,
         instance_id: str,
         old_id: str,
         new_id: str,
@@ -195,51 +180,49 @@ class Joining:
         callback: JoinCallback,
     ) -> None:
         """A static member is back under a new id; where its protocols elect the same, nobody else notices (KIP-345)."""
-        old_leader = group.leader_id or ""
+        before = group.members[old_id]
+        old = (before.protocols, before.rebalance_timeout_ms, before.session_timeout_ms)
+        replacement = _Replacement(instance_id, before, old_id, group.leader_id or "", *old)
         member = group.replace_static_member(instance_id, old_id, new_id)
         logger.info("static member %s of group %s: %s replaces %s", instance_id, group.group_id, new_id, old_id)
-        old = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
         self._update(group, member, request, callback)
         self._rebalancer.restart_session(group, member)
         if group.is_in(GroupState.COMPLETING_REBALANCE):
-            self._rebalancer.prepare(group, f"static member {instance_id} came back")
+            self._rebalancer.rebalance(group, f"static member {instance_id} came back")
         elif group.is_in(GroupState.STABLE):
             if group.select_protocol() != group.protocol_name:
-                self._rebalancer.maybe_prepare(group, f"static member {instance_id} changes the protocol")
+                self._rebalancer.rebalance(group, f"static member {instance_id} changes the protocol")
                 return
 
             def stored(error: ErrorCode) -> None:
                 with group.lock:
                     if error is not ErrorCode.NONE:
-                        self._undo_replacement(group, member, instance_id, old_id, old, old_leader, error)
+                        self._undo_replacement(group, replacement, error)
                     else:
-                        self._answer_replacement(group, member, old_leader, request.skips_assignment)
+                        self._answer_replacement(group, replacement, request.skips_assignment)
 
-            self._store.store_group(group, {each.member_id: each.assignment for each in group}, stored)
+            self._writer.store_group(group, {each.member_id: each.assignment for each in group}, stored)
 
-    def _answer_replacement(self, group: Group, member: Member, old_leader: str, skips_assignment: bool) -> None:
+    def _answer_replacement(self, group: ClassicGroup, replaced: _Replacement, skips_assignment: bool) -> None:
+        member = replaced.member
         result = self._rebalancer.join_result(group, member)
         if skips_assignment:
             result = result._replace(skip_assignment=group.is_leader(member.member_id))
         else:
             # Older clients would assign if they saw themselves as leader: show the leader of before (KIP-814).
-            result = result._replace(leader_id=old_leader, members=())
+            result = result._replace(leader_id=replaced.old_leader, members=())
         group.answer_join(member, result)
 
-    def _undo_replacement(
-        self,
-        group: Group,
-        member: Member,
-        instance_id: str,
-        old_id: str,
-        old: tuple[Protocols, int, int],
-        old_leader: str,
-        error: ErrorCode,
-    ) -> None:
+    def _undo_replacement(self, group: ClassicGroup, replaced: _Replacement, error: ErrorCode) -> None:
+        member = replaced.member
         callback = member.join_callback
         if group.members.get(member.member_id) is not member or callback is None:
             return
-        group.update_member(member, *old, None)
-        group.replace_static_member(instance_id, member.member_id, old_id)
+        group.update_member(
+            member, replaced.protocols, replaced.rebalance_timeout_ms, replaced.session_timeout_ms, None
+        )
+        group.replace_static_member(replaced.instance_id, member.member_id, replaced.old_id)
         self._rebalancer.restart_session(group, member)
-        callback(JoinResult(error, "", group.generation_id, group.protocol_type, group.protocol_name, old_leader))
+        callback(
+            JoinResult(error, "", group.generation_id, group.protocol_type, group.protocol_name, replaced.old_leader)
+        )

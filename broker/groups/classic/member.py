@@ -2,57 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
-
-from network.protocol.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from broker.groups.classic.operations import DelayedHeartbeat
-
-Protocols = tuple[tuple[str, bytes], ...]
-"""Names and metadata in the member's order of preference."""
-
-
-class JoinMember(NamedTuple):
-    """A row of the member list that the leader gets."""
-
-    member_id: str
-    group_instance_id: str | None
-    metadata: bytes
-
-
-class JoinResult(NamedTuple):
-    """An answer to JoinGroup; the defaults are those of an error."""
-
-    error: ErrorCode
-    member_id: str = ""
-    generation_id: int = -1
-    protocol_type: str | None = None
-    protocol_name: str | None = None
-    leader_id: str = ""
-    members: tuple[JoinMember, ...] = ()
-    skip_assignment: bool = False
-
-
-class SyncResult(NamedTuple):
-    """An answer to SyncGroup."""
-
-    error: ErrorCode
-    assignment: bytes = b""
-    protocol_type: str | None = None
-    protocol_name: str | None = None
-
-
-JoinCallback = Callable[[JoinResult], None]
-SyncCallback = Callable[[SyncResult], None]
+from broker.groups.classic.requests import JoinCallback, Protocols, SyncCallback
+from timer.purgatory import DelayedOperation
 
 
 class Member:
     """What the group knows of a member; guarded by the group's lock.
 
     `join_callback` and `sync_callback` are set while the member waits for that answer. `is_new` until its first join
-    answer. Timeouts are in ms.
+    answer. `heartbeat` is the timer of its session, `watched_id` the id that it had when this began. Timeouts in ms.
     """
 
     __slots__ = (
@@ -69,6 +27,7 @@ class Member:
         "rebalance_timeout_ms",
         "session_timeout_ms",
         "sync_callback",
+        "watched_id",
     )
 
     def __init__(
@@ -95,7 +54,8 @@ class Member:
         self.join_callback: JoinCallback | None = None
         self.sync_callback: SyncCallback | None = None
         self.is_new = False
-        self.heartbeat: DelayedHeartbeat | None = None
+        self.heartbeat: DelayedOperation | None = None
+        self.watched_id = ""
 
     @property
     def is_static(self) -> bool:
@@ -104,10 +64,6 @@ class Member:
     @property
     def is_awaiting_join(self) -> bool:
         return self.join_callback is not None
-
-    @property
-    def is_awaiting_sync(self) -> bool:
-        return self.sync_callback is not None
 
     @property
     def counts_as_alive(self) -> bool:

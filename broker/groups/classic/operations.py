@@ -10,13 +10,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from broker.groups.classic.group import Group
+from broker.groups.classic.group import ClassicGroup
 from timer.purgatory import DelayedOperation
 
-if TYPE_CHECKING:
-    from broker.groups.classic.rebalance import Rebalancer
+
+class Phases(Protocol):
+    """What the operations ask and tell; `Rebalancer` is it."""
+
+    def complete_join(self, group: ClassicGroup) -> None:
+        """The join phase is over."""
+
+    def wait_longer(self, group: ClassicGroup, waited_ms: int, remaining_ms: int) -> None:
+        """The initial delay is over, and somebody new came."""
+
+    def is_sync_over(self, group: ClassicGroup, generation_id: int) -> bool:
+        """Whether all members of the generation have sent SyncGroup, or it is over."""
+
+    def expire_sync(self, group: ClassicGroup, generation_id: int) -> None:
+        """The time for SyncGroup is over."""
+
+    def is_session_over(self, group: ClassicGroup, operation: DelayedHeartbeat) -> bool:
+        """Whether the operation has nothing left to watch."""
+
+    def expire_session(self, group: ClassicGroup, operation: DelayedHeartbeat) -> None:
+        """A session's time is up."""
 
 
 def join_key(group_id: str) -> str:
@@ -30,28 +49,28 @@ def sync_key(group_id: str) -> str:
 class DelayedJoin(DelayedOperation):
     """The join phase of a group that has had a generation."""
 
-    __slots__ = ("_group", "_rebalancer")
+    __slots__ = ("_group", "_phases")
 
-    def __init__(self, rebalancer: Rebalancer, group: Group, timeout_ms: int) -> None:
+    def __init__(self, phases: Phases, group: ClassicGroup, timeout_ms: int) -> None:
         super().__init__(timeout_ms, group.lock)
-        self._rebalancer = rebalancer
+        self._phases = phases
         self._group = group
 
     def try_complete(self) -> bool:
         return self._group.has_all_members_joined and self.force_complete()
 
     def on_complete(self) -> None:
-        self._rebalancer.complete_join(self._group)
+        self._phases.complete_join(self._group)
 
 
 class InitialDelayedJoin(DelayedOperation):
     """The join phase of a group that was empty: a fixed wait, repeated while new members come (KIP-134)."""
 
-    __slots__ = ("_group", "_rebalancer", "_remaining_ms")
+    __slots__ = ("_group", "_phases", "_remaining_ms")
 
-    def __init__(self, rebalancer: Rebalancer, group: Group, delay_ms: int, remaining_ms: int) -> None:
+    def __init__(self, phases: Phases, group: ClassicGroup, delay_ms: int, remaining_ms: int) -> None:
         super().__init__(delay_ms, group.lock)
-        self._rebalancer = rebalancer
+        self._phases = phases
         self._group = group
         self._remaining_ms = remaining_ms
 
@@ -62,51 +81,51 @@ class InitialDelayedJoin(DelayedOperation):
         with self._group.lock:
             if self._group.new_member_added and self._remaining_ms > 0:
                 self._group.new_member_added = False
-                self._rebalancer.wait_longer(self._group, self.delay_ms, self._remaining_ms)
+                self._phases.wait_longer(self._group, self.delay_ms, self._remaining_ms)
             else:
-                self._rebalancer.complete_join(self._group)
+                self._phases.complete_join(self._group)
 
 
 class DelayedSync(DelayedOperation):
     """The members' SyncGroups of one generation."""
 
-    __slots__ = ("_generation_id", "_group", "_rebalancer")
+    __slots__ = ("_generation_id", "_group", "_phases")
 
-    def __init__(self, rebalancer: Rebalancer, group: Group, generation_id: int, timeout_ms: int) -> None:
+    def __init__(self, phases: Phases, group: ClassicGroup, generation_id: int, timeout_ms: int) -> None:
         super().__init__(timeout_ms, group.lock)
-        self._rebalancer = rebalancer
+        self._phases = phases
         self._group = group
         self._generation_id = generation_id
 
     def try_complete(self) -> bool:
-        return self._rebalancer.is_sync_over(self._group, self._generation_id) and self.force_complete()
+        return self._phases.is_sync_over(self._group, self._generation_id) and self.force_complete()
 
     def on_complete(self) -> None:
         pass
 
     def on_expiration(self) -> None:
-        self._rebalancer.expire_sync(self._group, self._generation_id)
+        self._phases.expire_sync(self._group, self._generation_id)
 
 
 class DelayedHeartbeat(DelayedOperation):
     """The session of a member, or of an id that was handed out and has not joined."""
 
-    __slots__ = ("_group", "_rebalancer", "is_pending", "member_id")
+    __slots__ = ("_group", "_phases", "is_pending", "member_id")
 
     def __init__(
-        self, rebalancer: Rebalancer, group: Group, member_id: str, *, is_pending: bool, timeout_ms: int
+        self, phases: Phases, group: ClassicGroup, member_id: str, *, is_pending: bool, timeout_ms: int
     ) -> None:
         super().__init__(timeout_ms, group.lock)
-        self._rebalancer = rebalancer
+        self._phases = phases
         self._group = group
         self.member_id = member_id
         self.is_pending = is_pending
 
     def try_complete(self) -> bool:
-        return self._rebalancer.is_session_over(self._group, self) and self.force_complete()
+        return self._phases.is_session_over(self._group, self) and self.force_complete()
 
     def on_complete(self) -> None:
         pass
 
     def on_expiration(self) -> None:
-        self._rebalancer.expire_session(self._group, self)
+        self._phases.expire_session(self._group, self)

@@ -15,13 +15,21 @@ A member that was told so must join within its rebalance timeout, and sync as so
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from broker.groups.classic.group import CONSUMER_PROTOCOL_TYPE
-from broker.groups.classic.joining import JoinRequest
-from broker.groups.classic.member import JoinCallback, JoinResult, SyncResult
+from broker.groups.classic.requests import (
+    HeartbeatRequest,
+    JoinCallback,
+    JoinRequest,
+    JoinResult,
+    LeaveResult,
+    LeavingMember,
+    SyncRequest,
+    SyncResult,
+)
 from broker.groups.consumer import assigning, membership
-from broker.groups.consumer.coordinator import ConsumerGroups
+from broker.groups.consumer.coordinator import ConsumerGroupCoordinator
 from broker.groups.consumer.embedded import EmbeddedSubscription, decode_subscription, encode_assignment
 from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.consumer.model import ClassicProtocols, MemberState, Subscription
@@ -32,19 +40,29 @@ logger = logging.getLogger(__name__)
 
 
 class ClassicMembers:
-    """JoinGroup, SyncGroup, Heartbeat and LeaveGroup of a consumer group. Called under the group's lock.
+    """JoinGroup, SyncGroup, Heartbeat and LeaveGroup of a consumer group; all take its lock."""
 
-    Raises ApiError for what is answered at once.
-    """
-
-    def __init__(self, groups: ConsumerGroups, new_id: Callable[[], str]) -> None:
+    def __init__(self, groups: ConsumerGroupCoordinator, new_id: Callable[[], str]) -> None:
         self._groups = groups
         self._new_id = new_id
 
     # --- JoinGroup ---
 
-    def join(self, group: ConsumerGroup, request: JoinRequest, callback: JoinCallback) -> None:
-        """Enter the group or take the next step; the answer waits for the records."""
+    def join_group(self, group: ConsumerGroup, request: JoinRequest, callback: JoinCallback) -> bool:
+        """Enter the group or take the next step; the answer waits for the records.
+
+        False, and nothing is done, if the group has no members: then it may become a classic one.
+        """
+        with group.lock:
+            if group.is_dead or not group.members:
+                return False
+            try:
+                self._join(group, request, callback)
+            except ApiError as refused:
+                callback(JoinResult(refused.code, request.member_id))
+            return True
+
+    def _join(self, group: ConsumerGroup, request: JoinRequest, callback: JoinCallback) -> None:
         groups = self._groups
         is_full = len(group.members) >= groups.config.max_size
         if is_full and request.member_id not in group.members:
@@ -112,19 +130,19 @@ class ClassicMembers:
 
     # --- SyncGroup ---
 
-    def sync(
-        self,
-        group: ConsumerGroup,
-        generation_id: int,
-        member_id: str,
-        instance_id: str | None,
-        protocol_type: str | None,
-        protocol_name: str | None,
-    ) -> SyncResult:
+    def sync_group(self, group: ConsumerGroup, request: SyncRequest) -> SyncResult:
         """The assignment of a member that has joined."""
-        classic = self._require(group, member_id, instance_id, generation_id)
+        with group.lock:
+            try:
+                return self._sync(group, request)
+            except ApiError as refused:
+                return SyncResult(refused.code)
+
+    def _sync(self, group: ConsumerGroup, request: SyncRequest) -> SyncResult:
+        member_id = request.member_id
+        classic = self._require(group, member_id, request.group_instance_id, request.generation_id)
         name = classic.protocols[0][0]
-        if protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or protocol_name not in (None, name):
+        if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or request.protocol_name not in (None, name):
             raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         current = group.current(member_id)
         if group.epoch > current.epoch and current.state is not MemberState.UNREVOKED_PARTITIONS:
@@ -137,9 +155,17 @@ class ClassicMembers:
 
     # --- Heartbeat ---
 
-    def heartbeat(self, group: ConsumerGroup, member_id: str, instance_id: str | None, generation_id: int) -> ErrorCode:
-        """REBALANCE_IN_PROGRESS if the member should join again, else NONE."""
-        self._require(group, member_id, instance_id, generation_id)
+    def heartbeat(self, group: ConsumerGroup, request: HeartbeatRequest) -> ErrorCode:
+        """REBALANCE_IN_PROGRESS if the member should join again, NONE, or what is wrong with the request."""
+        with group.lock:
+            try:
+                return self._beat(group, request)
+            except ApiError as refused:
+                return refused.code
+
+    def _beat(self, group: ConsumerGroup, request: HeartbeatRequest) -> ErrorCode:
+        member_id = request.member_id
+        self._require(group, member_id, request.group_instance_id, request.generation_id)
         self._groups.restart_session(group, member_id)
         current = group.current(member_id)
         missing = group.target(member_id) - current.assigned
@@ -158,23 +184,23 @@ class ClassicMembers:
 
     # --- LeaveGroup ---
 
-    def leave(self, group: ConsumerGroup, members: Iterable[tuple[str, str | None]]) -> list[ErrorCode]:
-        """Take out members given by id and instance id; one new epoch for all. The errors are in their order."""
+    def leave_group(self, group: ConsumerGroup, members: list[LeavingMember]) -> LeaveResult:
+        """Take members out; one new epoch for all."""
         errors, leaving = [], []
-        for member_id, instance_id in members:
-            try:
-                if not member_id:
-                    member_id = group.static_members.get(instance_id or "", "")
-                self._require(group, member_id, instance_id)
-            except ApiError as error:
-                errors.append(error.code)
-                continue
-            errors.append(ErrorCode.NONE)
-            if member_id not in leaving:
-                leaving.append(member_id)
-        if leaving:
-            self._groups.remove(group, leaving, "leaves", lambda _: None)
-        return errors
+        with group.lock:
+            for member in members:
+                member_id = member.member_id or group.static_members.get(member.group_instance_id or "", "")
+                try:
+                    self._require(group, member_id, member.group_instance_id)
+                except ApiError as error:
+                    errors.append(error.code)
+                    continue
+                errors.append(ErrorCode.NONE)
+                if member_id not in leaving:
+                    leaving.append(member_id)
+            if leaving:
+                self._groups.remove(group, leaving, "leaves", lambda _: None)
+        return LeaveResult(ErrorCode.NONE, list(zip(members, errors, strict=True)))
 
     def _require(
         self, group: ConsumerGroup, member_id: str, instance_id: str | None, generation_id: int | None = None

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import Any
 
+from broker.groups.classic.group import ClassicGroup
 from broker.groups.consumer import assigning, membership
 from broker.groups.consumer.assignors.spec import Partitions
 from broker.groups.consumer.changes import SetCurrent, SetMember
 from broker.groups.consumer.config import ConsumerGroupConfig
 from broker.groups.consumer.describe import ConsumerGroupDescription, describe
-from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.consumer.group import ConsumerGroup, Done
 from broker.groups.consumer.metadata import TopicsView
 from broker.groups.consumer.model import (
     STATIC_LEAVE_EPOCH,
@@ -27,13 +27,14 @@ from broker.groups.consumer.overrides import GroupOverrides
 from broker.groups.consumer.reconciliation import reconcile
 from broker.groups.consumer.requests import HeartbeatCallback, HeartbeatRequest, HeartbeatResult
 from broker.groups.consumer.timers import MemberTimers
-from broker.groups.consumer.update import Done, Update
+from broker.groups.consumer.update import Update
 from broker.groups.migration import Migration
-from broker.groups.store import GroupStore
+from broker.groups.owned import OwnedGroups
+from broker.groups.records.writer import GroupWriter
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.uuids import new_uuid, to_text
 from timer.clock import Clock
-from timer.purgatory import Purgatory
+from timer.purgatory import DelayedOperation, Purgatory
 
 logger = logging.getLogger(__name__)
 
@@ -41,20 +42,22 @@ logger = logging.getLogger(__name__)
 _DID_NOT_REVOKE = "did not give its partitions up in time"
 
 
-class ConsumerGroups:
+class ConsumerGroupCoordinator:
     """Thread-safe: all work on a group is done under its lock. Errors that need no write are raised as ApiError."""
 
     def __init__(
         self,
-        store: GroupStore,
+        owned: OwnedGroups,
+        writer: GroupWriter,
         config: ConsumerGroupConfig,
         topics: TopicsView,
-        purgatory: Purgatory[Any],
+        purgatory: Purgatory[DelayedOperation],
         clock: Clock,
         migration: Migration,
         new_id: Callable[[], str] = lambda: to_text(new_uuid()),
     ) -> None:
-        self._store = store
+        self._owned = owned
+        self._writer = writer
         self.config = config
         self.overrides = GroupOverrides(config)
         self.topics = topics
@@ -77,6 +80,9 @@ class ConsumerGroups:
             for member_id in group.members:
                 self.timers.end(group, member_id)
 
+    def on_commit(self, group: ConsumerGroup, member_id: str) -> None:
+        """A commit says nothing about a member: only heartbeats keep its session."""
+
     # --- heartbeats ---
 
     def heartbeat(self, request: HeartbeatRequest, callback: HeartbeatCallback) -> None:
@@ -85,9 +91,9 @@ class ConsumerGroups:
         `callback` runs when what changed is stored, under the group's lock, and must not block.
         """
         if request.epoch == 0:
-            group = self._store.get_or_add_consumer(request.group_id)
+            group = self._owned.ensure_as(request.group_id, ConsumerGroup)
         else:
-            group = self._store.get_consumer(request.group_id)
+            group = self._owned.find_as(request.group_id, ConsumerGroup)
         if group is None:
             self._upgrade(request, callback)
             return
@@ -101,7 +107,7 @@ class ConsumerGroups:
 
     def _upgrade(self, request: HeartbeatRequest, callback: HeartbeatCallback) -> None:
         """The first member of the consumer protocol comes to a classic group with members."""
-        classic = self._store.get(request.group_id) if request.epoch == 0 else None
+        classic = self._owned.find_as(request.group_id, ClassicGroup) if request.epoch == 0 else None
         if classic is not None:
             with classic.lock:
                 update = self._migration.upgrade(classic)
@@ -190,7 +196,7 @@ class ConsumerGroups:
 
     def describe(self, group_id: str) -> ConsumerGroupDescription:
         """Raises ApiError(GROUP_ID_NOT_FOUND) for any other group."""
-        group = self._store.get_consumer(group_id)
+        group = self._owned.find_as(group_id, ConsumerGroup)
         if group is not None:
             with group.lock:
                 if not group.is_dead:
@@ -294,7 +300,7 @@ class ConsumerGroups:
                 self._watch_all(group)
             done(error)
 
-        update.write(self._store, written)
+        update.write(self._writer, written)
 
 
 def _not_found(group_id: str) -> ApiError:

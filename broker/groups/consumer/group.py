@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
 
-from broker.groups.base import GroupBase
+from broker.groups.base import GroupBase, GroupOverview, GroupType
 from broker.groups.consumer.assignors.spec import NO_PARTITIONS, Partitions, TopicIdPartition
 from broker.groups.consumer.model import (
     NOTHING_YET,
@@ -17,11 +16,24 @@ from broker.groups.consumer.model import (
     TopicMetadata,
 )
 from broker.groups.consumer.states import ConsumerGroupState
+from broker.groups.offsets.committer import Committer
+from broker.groups.offsets.group_offsets import commit_timestamp
 from broker.groups.records import keys
+from log.topic_partition import TopicPartition
+from network.protocol.errors import ErrorCode
+from timer.clock import Clock
+from timer.purgatory import DelayedOperation
 
-if TYPE_CHECKING:
-    from broker.groups.consumer.timers import MemberTimer
-    from broker.groups.consumer.update import PendingWrite
+Done = Callable[[ErrorCode], None]
+
+
+class PendingWrite:
+    """A batch on its way; `waiters` are told what becomes of it."""
+
+    __slots__ = ("waiters",)
+
+    def __init__(self, waiter: Done) -> None:
+        self.waiters = [waiter]
 
 
 class ConsumerGroup(GroupBase):
@@ -30,6 +42,8 @@ class ConsumerGroup(GroupBase):
     `epoch` grows with every change of what the assignment depends on; the target assignment was made at
     `target_epoch`. `owners` tells who holds a partition, assigned or not given up yet.
     """
+
+    type = GroupType.CONSUMER
 
     def __init__(self, group_id: str, successor_of: GroupBase | None = None) -> None:
         super().__init__(group_id, successor_of)
@@ -44,14 +58,18 @@ class ConsumerGroup(GroupBase):
         # Not stored: the layout of topics that the group was compared with, whether a record of the classic group that
         # it was is still to be deleted, timers, and the last write on its way.
         self.seen_layout: int | None = None
-        self.classic_record_stands = False
-        self.sessions: dict[str, MemberTimer] = {}
-        self.deadlines: dict[str, MemberTimer] = {}
+        self.classic_record_stands = successor_of is not None and bool(successor_of.record_keys())
+        self.sessions: dict[str, DelayedOperation] = {}
+        self.deadlines: dict[str, DelayedOperation] = {}
         self.pending: PendingWrite | None = None
         self._current: dict[str, CurrentAssignment] = {}
         self._subscribers: Counter[str] = Counter()
         self._regex_users: Counter[str] = Counter()
         self._is_dead = False
+
+    @classmethod
+    def make(cls, group_id: str, clock: Clock, successor_of: GroupBase | None = None) -> ConsumerGroup:
+        return cls(group_id, successor_of)
 
     # --- what is stored ---
 
@@ -198,8 +216,69 @@ class ConsumerGroup(GroupBase):
     def is_empty(self) -> bool:
         return not self._is_dead and not self.members
 
+    @property
+    def state_name(self) -> str:
+        return self.state.value
+
     def die(self) -> None:
         self._is_dead = True
+
+    @property
+    def is_deleted_when_replaced(self) -> bool:
+        return True
+
+    def overview(self) -> GroupOverview:
+        return GroupOverview(self.group_id, self.type.value, self.state_name, self.type.value)
+
+    # --- offsets ---
+
+    def commit_error(self, committer: Committer) -> ErrorCode:
+        """Nobody in particular may commit while the group is empty, else members at their epochs."""
+        member_id, epoch = committer.member_id, committer.generation_id
+        if self._is_dead:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if epoch < 0 and not self.members:
+            return ErrorCode.NONE
+        member = self.members.get(member_id)
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if member.classic is None and not committer.knows_epochs:
+            return ErrorCode.UNSUPPORTED_VERSION
+        return self._epoch_error(member_id, epoch)
+
+    def transactional_commit_error(self, committer: Committer) -> ErrorCode:
+        """As for `commit_error`, but nobody in particular may commit at any time."""
+        member_id, epoch = committer.member_id, committer.generation_id
+        if self._is_dead:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if committer.is_anonymous or (epoch < 0 and not self.members):
+            return ErrorCode.NONE
+        if member_id not in self.members:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        # Its answers have no STALE_MEMBER_EPOCH.
+        return ErrorCode.NONE if epoch == self.current(member_id).epoch else ErrorCode.ILLEGAL_GENERATION
+
+    def fetch_error(self, member_id: str | None, member_epoch: int) -> ErrorCode:
+        """Without member and epoch anybody may fetch."""
+        if member_id is None and member_epoch < 0:
+            return ErrorCode.NONE
+        if member_id is None or member_id not in self.members:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return self._epoch_error(member_id, member_epoch)
+
+    def _epoch_error(self, member_id: str, epoch: int) -> ErrorCode:
+        if epoch == self.current(member_id).epoch:
+            return ErrorCode.NONE
+        is_classic = self.members[member_id].classic is not None
+        return ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH
+
+    @property
+    def has_subscriptions(self) -> bool:
+        return True
+
+    def expired_offsets(self, now_ms: int, retention_ms: int) -> list[TopicPartition]:
+        """Offsets age from their commit, and go unless a member reads the topic."""
+        return self.offsets.expired(now_ms, retention_ms, commit_timestamp, self.is_subscribed_to)
 
     def __repr__(self) -> str:
         return f"ConsumerGroup({self.group_id!r}, {self.state.value}, epoch={self.epoch}, members={len(self.members)})"

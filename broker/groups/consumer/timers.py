@@ -7,7 +7,7 @@ Both are operations of the purgatory that the sessions of classic groups use, on
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from enum import Enum
 
 from broker.groups.consumer.group import ConsumerGroup
 from timer.purgatory import DelayedOperation, Purgatory
@@ -24,7 +24,7 @@ class MemberTimer(DelayedOperation):
         self,
         group: ConsumerGroup,
         member_id: str,
-        timers: dict[str, MemberTimer],
+        timers: dict[str, DelayedOperation],
         timeout_ms: int,
         expired: Expired,
     ) -> None:
@@ -51,42 +51,48 @@ class MemberTimer(DelayedOperation):
                 self._expired(self._group, self.member_id)
 
 
+class _Kind(Enum):
+    """What a timer is for; part of the key under which the purgatory watches it."""
+
+    SESSION = "session"
+    DEADLINE = "deadline"
+
+
 class MemberTimers:
     """Starts and cancels timers; all methods are called under the group's lock."""
 
-    def __init__(self, purgatory: Purgatory[Any]) -> None:
+    def __init__(self, purgatory: Purgatory[DelayedOperation]) -> None:
         self._purgatory = purgatory
 
     def start_session(self, group: ConsumerGroup, member_id: str, timeout_ms: int, expired: Expired) -> None:
         """The member is alive now: (re)start its session."""
-        self._start(group, member_id, group.sessions, timeout_ms, expired)
+        self._start(group, member_id, _Kind.SESSION, timeout_ms, expired)
 
     def start_deadline(self, group: ConsumerGroup, member_id: str, timeout_ms: int, expired: Expired) -> None:
         """The member was told to do something."""
-        self._start(group, member_id, group.deadlines, timeout_ms, expired)
+        self._start(group, member_id, _Kind.DEADLINE, timeout_ms, expired)
 
     def end_deadline(self, group: ConsumerGroup, member_id: str) -> None:
         """The member did it."""
-        self._end(group, member_id, group.deadlines)
+        self._end(group, member_id, _Kind.DEADLINE)
 
     def end(self, group: ConsumerGroup, member_id: str) -> None:
         """The member is gone."""
-        self._end(group, member_id, group.sessions)
-        self._end(group, member_id, group.deadlines)
+        self._end(group, member_id, _Kind.SESSION)
+        self._end(group, member_id, _Kind.DEADLINE)
 
-    def _start(
-        self, group: ConsumerGroup, member_id: str, timers: dict[str, MemberTimer], timeout_ms: int, expired: Expired
-    ) -> None:
+    def _start(self, group: ConsumerGroup, member_id: str, kind: _Kind, timeout_ms: int, expired: Expired) -> None:
+        timers = _timers(group, kind)
         running = timers.get(member_id)
         if running is not None and self._purgatory.restart(running, timeout_ms):
             return
         timer = timers[member_id] = MemberTimer(group, member_id, timers, timeout_ms, expired)
-        self._purgatory.try_complete_else_watch(timer, (_key(group, member_id, timers),))
+        self._purgatory.try_complete_else_watch(timer, ((group.group_id, member_id, kind),))
 
-    def _end(self, group: ConsumerGroup, member_id: str, timers: dict[str, MemberTimer]) -> None:
-        if timers.pop(member_id, None) is not None:
-            self._purgatory.check_and_complete(_key(group, member_id, timers))
+    def _end(self, group: ConsumerGroup, member_id: str, kind: _Kind) -> None:
+        if _timers(group, kind).pop(member_id, None) is not None:
+            self._purgatory.check_and_complete((group.group_id, member_id, kind))
 
 
-def _key(group: ConsumerGroup, member_id: str, timers: dict[str, MemberTimer]) -> tuple[str, str, bool]:
-    return group.group_id, member_id, timers is group.sessions
+def _timers(group: ConsumerGroup, kind: _Kind) -> dict[str, DelayedOperation]:
+    return group.sessions if kind is _Kind.SESSION else group.deadlines

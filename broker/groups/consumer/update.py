@@ -6,23 +6,12 @@ import logging
 from collections.abc import Callable
 
 from broker.groups.consumer.changes import Change
-from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.consumer.group import ConsumerGroup, Done, PendingWrite
 from broker.groups.records import keys
-from broker.groups.store import GroupStore
+from broker.groups.records.writer import GroupWriter
 from network.protocol.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
-
-Done = Callable[[ErrorCode], None]
-
-
-class PendingWrite:
-    """A batch on its way; `waiters` are told what becomes of it."""
-
-    __slots__ = ("waiters",)
-
-    def __init__(self, waiter: Done) -> None:
-        self.waiters = [waiter]
 
 
 class Update:
@@ -52,7 +41,7 @@ class Update:
         self.group.seen_layout = None
         self._on_undone()
 
-    def write(self, store: GroupStore, done: Done) -> None:
+    def write(self, writer: GroupWriter, done: Done) -> None:
         """Write what was changed; `done` hears NONE or what the client is told, when that is decided.
 
         Without changes `done` waits for the write before, so that nobody sees what may still be taken back. A batch
@@ -85,5 +74,5 @@ class Update:
                 for waiter in pending.waiters:
                     waiter(error)
 
-        store.write_records(group.group_id, entries, written)
+        writer.write_records(group.group_id, entries, written)
         is_appending = False

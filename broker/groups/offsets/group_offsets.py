@@ -25,6 +25,11 @@ class CommittedOffset(NamedTuple):
     value: OffsetAndMetadata
 
 
+def commit_timestamp(commit: CommittedOffset) -> int:
+    """The time from which an offset ages where nothing else is known."""
+    return commit.value.commit_timestamp
+
+
 class GroupOffsets:
     """Guarded by the group's lock.
 

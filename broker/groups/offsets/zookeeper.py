@@ -6,8 +6,9 @@ import logging
 from collections.abc import Mapping
 from typing import Protocol
 
+from broker.groups.offsets.commits import Offsets, Results
 from broker.groups.offsets.group_offsets import OffsetAndMetadata
-from broker.groups.offsets.service import FetchedOffset, Offsets, Results
+from broker.groups.offsets.service import FetchedOffset
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ErrorCode
 

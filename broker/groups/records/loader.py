@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from broker.coordinator.topic_log import Batch
 from broker.groups.base import GroupBase
-from broker.groups.classic.group import Group
+from broker.groups.classic.group import ClassicGroup
 from broker.groups.consumer import changes
 from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.offsets.group_offsets import CommittedOffset, GroupOffsets
@@ -104,16 +104,16 @@ def load(batches: Iterable[Batch], clock: Clock) -> LoadedGroups:
     for batch in batches:
         found.take(batch)
     result = LoadedGroups(records=found.records)
-    epochs = _add_consumer_groups(result.groups, found.consumer)
+    consumer_groups, epochs = _consumer_groups(found.consumer)
+    result.groups.update(consumer_groups)
     for key, (offset, value) in found.groups.items():
         if value is not None:
             group_id = keys.decode_classic_group(key)
             # A group changed its protocol, and the tombstones of what it was did not make it into the log.
-            consumer = result.groups.get(group_id)
             if offset > epochs.get(group_id, -1):
                 result.groups[group_id] = values.decode_group_value(group_id, value, clock)
-            elif isinstance(consumer, ConsumerGroup):
-                consumer.classic_record_stands = True
+            else:
+                consumer_groups[group_id].classic_record_stands = True
 
     fill = _Filler(result.groups, clock)
     for offsets, partition, commit in fill.decoded(found.offsets):
@@ -124,8 +124,8 @@ def load(batches: Iterable[Batch], clock: Clock) -> LoadedGroups:
     return result
 
 
-def _add_consumer_groups(groups: dict[str, GroupBase], found: _Values) -> dict[str, int]:
-    """Make the groups of the consumer protocol; returns the offsets of their epoch records.
+def _consumer_groups(found: _Values) -> tuple[dict[str, ConsumerGroup], dict[str, int]]:
+    """The groups of the consumer protocol, and the offsets of their epoch records.
 
     Records of a group without an epoch are the remains of one that was deleted.
     """
@@ -138,10 +138,10 @@ def _add_consumer_groups(groups: dict[str, GroupBase], found: _Values) -> dict[s
         changes.decode(version, second, value).apply(made.setdefault(group_id, ConsumerGroup(group_id)))
         if version == keys.EPOCH:
             epochs[group_id] = offset
-    for group_id in epochs:
-        groups[group_id] = made[group_id]
-        made[group_id].forget_strangers()
-    return epochs
+    groups = {group_id: made[group_id] for group_id in epochs}
+    for group in groups.values():
+        group.forget_strangers()
+    return groups, epochs
 
 
 class _Filler:
@@ -170,7 +170,7 @@ class _Filler:
         group_id, _ = keys.decode_offset(key)
         group = self._groups.get(group_id)
         if group is None:
-            simple = group = self._groups[group_id] = Group(group_id, self._clock)
+            simple = group = self._groups[group_id] = ClassicGroup(group_id, self._clock)
             simple.current_state_timestamp = None
         self._offsets[encoded_group] = group.offsets
         return group.offsets

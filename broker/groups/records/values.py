@@ -8,11 +8,12 @@ their brokers can read. Read: every version that brokers have written. Values of
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 
 from broker.groups.base import GroupBase
-from broker.groups.classic.group import Group
+from broker.groups.classic.group import ClassicGroup
 from broker.groups.classic.member import Member
-from broker.groups.classic.states import GroupState
+from broker.groups.classic.states import Event
 from broker.groups.offsets.group_offsets import OffsetAndMetadata
 from network.protocol.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
 from network.protocol.messages.offset_commit_value import OffsetCommitValue
@@ -39,7 +40,7 @@ def offset_value(value: OffsetAndMetadata, version: int = 3) -> bytes:
     return head + metadata + _INT64_PAIR.pack(value.commit_timestamp, expire)
 
 
-def group_value(group: Group, assignment: dict[str, bytes], version: int = 3) -> bytes:
+def group_value(group: ClassicGroup, assignment: Mapping[str, bytes], version: int = 3) -> bytes:
     """Value of a group: members with their metadata for the elected protocol and the given assignments."""
     protocol = group.protocol_name
     members = [
@@ -83,13 +84,17 @@ def decode_offset_value(value: bytes) -> OffsetAndMetadata:
     )
 
 
-def decode_group_value(group_id: str, value: bytes, clock: Clock, successor_of: GroupBase | None = None) -> Group:
+def decode_group_value(
+    group_id: str, value: bytes, clock: Clock, successor_of: GroupBase | None = None
+) -> ClassicGroup:
     """The group of a record: Stable with members, Empty without. Raises ProtocolError.
 
     `successor_of` hands its lock and its offsets on.
     """
     decoded = GroupMetadataValue.decode_versioned(value)
-    group = Group(group_id, clock, GroupState.STABLE if decoded.members else GroupState.EMPTY, successor_of)
+    group = ClassicGroup(group_id, clock, successor_of)
+    if decoded.members:
+        group.take(Event.RESTORED)
     group.generation_id = decoded.generation
     group.protocol_type = decoded.protocol_type or None
     group.protocol_name = decoded.protocol

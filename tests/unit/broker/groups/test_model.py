@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from broker.groups.classic.member import JoinResult, SyncResult
+from broker.groups.classic.group import ClassicGroup
+from broker.groups.classic.requests import JoinResult, LeavingMember, SyncResult
 from broker.groups.classic.states import GroupState
-from broker.groups.coordinator import LeavingMember
-from broker.groups.offsets.service import Committer
+from broker.groups.offsets.committer import Committer
 from network.protocol.errors import ErrorCode as E
 from tests.support.groups import Answer, Coordinator, partition
 
@@ -141,7 +141,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_group_is_consistent(self) -> None:
-        group = self.coordinator.store.get("g")
+        group = self.coordinator.owned.find_as("g", ClassicGroup)
         if group is None:
             return
         assert group.awaiting_join == sum(member.is_awaiting_join for member in group)

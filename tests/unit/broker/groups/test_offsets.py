@@ -2,10 +2,9 @@
 
 import pytest
 
-from broker.groups.coordinator import LeavingMember
+from broker.groups.classic.requests import LeavingMember
+from broker.groups.offsets.committer import Committer, TransactionalProducer
 from broker.groups.offsets.group_offsets import CommittedOffset, GroupOffsets, OffsetAndMetadata
-from broker.groups.offsets.service import Committer
-from broker.groups.store import TransactionalProducer
 from network.protocol.errors import ErrorCode as E
 from tests.support.groups import Coordinator, partition, subscription
 
@@ -135,7 +134,7 @@ def test_offsets_of_a_transaction_wait_for_its_end(coordinator: Coordinator, com
     assert coordinator.commit({"t-0": 2, "t-1": 3}, producer=PRODUCER).value[partition("t-1")] is E.NONE
     assert coordinator.committed() == {"t-0": 1}
     assert coordinator.committed(require_stable=True) == {"t-0": "UNSTABLE_OFFSET_COMMIT"}
-    batch = coordinator.log.batches[coordinator.store.partition_of("g")][-1]
+    batch = coordinator.log.batches[coordinator.owned.partition_of("g")][-1]
     assert (batch.is_transactional, batch.producer_id, batch.producer_epoch, batch.base_sequence) == (True, 7, 0, 0)
     coordinator.core.on_transaction_completed(7, [0, 1, 2], commit)
     coordinator.scheduler.tick()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.groups.coordinator import LeavingMember
+from broker.groups.classic.requests import LeavingMember
 from network.protocol.errors import ErrorCode as E
 from tests.support.groups import Coordinator, subscription
 

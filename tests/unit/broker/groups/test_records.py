@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from broker.config.versions import MetadataVersion
+from broker.groups.classic.group import ClassicGroup
 from broker.groups.config import ValueVersions
+from broker.groups.offsets.committer import Committer, TransactionalProducer
 from broker.groups.offsets.group_offsets import OffsetAndMetadata
-from broker.groups.offsets.service import Committer
 from broker.groups.records import keys, loader, values
-from broker.groups.store import TransactionalProducer
 from log.batch_reader import read_batches
 from log.record import iter_records
 from log.topic_partition import TopicPartition
@@ -200,13 +200,13 @@ def test_the_next_coordinator_finds_everything() -> None:
     assert second.committed() == {"t-0": 3, "t-1": 4}
     assert second.heartbeat(follower).name == "NONE"
     assert second.sync(follower).value.assignment == b"a1"
-    before, after = first.store.get("g"), second.store.get("g")
+    before, after = first.owned.find_as("g", ClassicGroup), second.owned.find_as("g", ClassicGroup)
     assert before is not None
     assert after is not None
     for name in ("generation_id", "protocol_type", "protocol_name", "leader_id", "subscribed_topics"):
         assert getattr(before, name) == getattr(after, name)
     assert after.offsets.committed[partition("t-0")].value.leader_epoch == 2
-    assert second.store.get("static").static_members.keys() == {"i"}  # type: ignore[union-attr]
+    assert second.owned.find_as("static", ClassicGroup).static_members.keys() == {"i"}  # type: ignore[union-attr]
     # Sessions run from the load.
     second.advance(10_100)
     assert second.state() == "Empty"
@@ -218,7 +218,7 @@ def test_open_transactions_survive_a_move() -> None:
     for producer_id, commit in [(1, True), (2, False), (3, None)]:
         first.commit({f"t-{producer_id}": 5}, producer=TransactionalProducer(producer_id, 0, "x"))
         if commit is not None:
-            first.log.marker(first.store.partition_of("g"), producer_id, commit=commit)
+            first.log.marker(first.owned.partition_of("g"), producer_id, commit=commit)
     second = Coordinator(first.log, first.clock)
     assert second.committed() == {"t-0": 1, "t-1": 5}
     second.core.on_transaction_completed(3, [0, 1, 2], True)
@@ -230,7 +230,7 @@ def test_a_plain_commit_after_an_open_one_wins_on_load_too() -> None:
     first = Coordinator()
     first.commit({"t-0": 5}, producer=TransactionalProducer(1, 0, "x"))
     first.commit({"t-0": 9})
-    first.log.marker(first.store.partition_of("g"), 1, commit=True)
+    first.log.marker(first.owned.partition_of("g"), 1, commit=True)
     assert Coordinator(first.log, first.clock).committed() == {"t-0": 9}
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from broker.groups.coordinator import LeavingMember
+from broker.groups.classic.group import ClassicGroup
+from broker.groups.classic.requests import LeavingMember
 from network.protocol.errors import ErrorCode as E
 from tests.support.groups import Coordinator, subscription
 
@@ -72,7 +73,7 @@ def test_a_replacement_that_is_not_stored_is_undone(coordinator: Coordinator) ->
     )
     assert coordinator.heartbeat(member, instance_id="i1") is E.NONE
     assert coordinator.heartbeats.num_delayed == 1
-    group = coordinator.store.get("g")
+    group = coordinator.owned.find_as("g", ClassicGroup)
     assert group is not None
     assert group.members[member.member_id].protocols == (("range", subscription("t")),)
     assert group.leader_id == member.member_id

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from broker.groups.classic.group import ClassicGroup
 from broker.groups.consumer.assignors.spec import Members, PartitionCounts, Partitions
 from broker.groups.consumer.model import MemberState
 from broker.groups.consumer.states import ConsumerGroupState
-from broker.groups.offsets.service import Committer
+from broker.groups.offsets.committer import Committer, TransactionalProducer
 from broker.groups.records import keys
-from broker.groups.store import TransactionalProducer
+from log.record import BatchBuilder
 from network.protocol.errors import ApiError
 from network.protocol.errors import ErrorCode as E
 from tests.support.consumer_groups import CONFIG, Client, consumer_coordinator, group_of, stored_state
@@ -116,12 +117,12 @@ def test_deleting_leaves_no_record(coordinator: Coordinator) -> None:
     coordinator.commit({"t-0": 1})
     assert coordinator.admin.delete_groups(["g"]) == {"g": E.NONE}
     assert live_keys(coordinator.log) == set()
-    assert loaded(coordinator).store.all_groups() == []
+    assert loaded(coordinator).owned.all_groups() == []
 
 
 def test_a_group_changes_its_protocol_there_and_back(coordinator: Coordinator) -> None:
     coordinator.stable()
-    coordinator.commit({"t-0": 1}, Committer("g", coordinator.store.get("g").leader_id, None, 1))  # type: ignore[union-attr, arg-type]
+    coordinator.commit({"t-0": 1}, Committer("g", coordinator.owned.find_as("g", ClassicGroup).leader_id, None, 1))  # type: ignore[union-attr, arg-type]
     consumer = Client(coordinator, "m", "t")
     with pytest.raises(Exception, match="there is no consumer group"):
         consumer.join()
@@ -158,9 +159,9 @@ def test_a_classic_record_that_stands_yields_to_later_ones(coordinator: Coordina
 
 
 def append(log: MemoryTopic, coordinator: Coordinator, key: bytes, value: bytes | None) -> None:
-    builder = coordinator.store._builder()
+    builder = BatchBuilder()
     builder.append(0, key, value)
-    log.append(coordinator.store.partition_of("g"), builder.build(), -1, 1_000, lambda *_: None)
+    log.append(coordinator.owned.partition_of("g"), builder.build(), -1, 1_000, lambda *_: None)
 
 
 def test_offsets_of_a_transaction(coordinator: Coordinator) -> None:
@@ -175,7 +176,7 @@ def test_offsets_of_a_transaction(coordinator: Coordinator) -> None:
         (error,) = coordinator.commit({"t-0": 1}, committer, producer).value.values()
         assert error is E.NONE
     assert coordinator.committed(require_stable=True) == {}
-    partition = coordinator.store.partition_of("g")
+    partition = coordinator.owned.partition_of("g")
     coordinator.core.on_transaction_completed(7, [partition], True)
     coordinator.scheduler.tick()
     assert coordinator.committed(require_stable=True) == {"t-0": 1}
@@ -192,7 +193,7 @@ def test_a_request_that_is_refused_leaves_the_timers(coordinator: Coordinator) -
     bad.epoch = 0
     with pytest.raises(ApiError):
         bad.join()
-    core = coordinator.core.consumer_groups
+    core = coordinator.core.consumer
 
     def fail(*_: object) -> None:
         raise ZeroDivisionError
@@ -333,11 +334,11 @@ def test_offsets_of_topics_that_nobody_reads_expire(coordinator: Coordinator) ->
     week = 7 * 24 * 3_600_000
     coordinator.clock.advance(week)
     member.beat()
-    coordinator.store.expire_offsets()
+    coordinator.core.removal.expire()
     assert coordinator.committed() == {"t-0": 1}
     member.leave()
-    coordinator.store.expire_offsets()
-    assert coordinator.store.all_groups() == []
+    coordinator.core.removal.expire()
+    assert coordinator.owned.all_groups() == []
     assert live_keys(coordinator.log) == set()
 
 

@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from broker.groups.classic.joining import JoinRequest
-from broker.groups.classic.member import JoinResult
+from broker.groups.classic.requests import JoinRequest, JoinResult, LeavingMember
 from broker.groups.consumer.config import MigrationPolicy
-from broker.groups.coordinator import LeavingMember
 from network.protocol.errors import ApiError
 from network.protocol.errors import ErrorCode as E
 from network.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
@@ -52,9 +50,7 @@ def type_of(coordinator: Coordinator) -> list[str]:
 
 
 def loaded(coordinator: Coordinator) -> Coordinator:
-    made = consumer_coordinator(
-        coordinator.log, config=coordinator.core.consumer_groups.config, clock=coordinator.clock
-    )
+    made = consumer_coordinator(coordinator.log, config=coordinator.core.consumer.config, clock=coordinator.clock)
     made.topics = coordinator.topics
     return made
 
