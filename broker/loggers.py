@@ -33,7 +33,11 @@ KAFKA_LOGGERS: dict[str, tuple[str, ...]] = {
     "kafka.controller.ZkReplicaStateMachine": ("controller.replica_state_machine",),
     "kafka.controller.TopicDeletionManager": ("controller.topic_deletion",),
     "kafka.coordinator.group.GroupCoordinator": ("broker.groups",),
-    "kafka.coordinator.group.GroupMetadataManager": ("broker.groups.store",),
+    "kafka.coordinator.group.GroupMetadataManager": (
+        "broker.groups.owned",
+        "broker.groups.offsets",
+        "broker.groups.records",
+    ),
     "kafka.coordinator.transaction.TransactionCoordinator": ("broker.transactions",),
     "kafka.coordinator.transaction.TransactionStateManager": ("broker.transactions.store",),
     "kafka.coordinator.transaction.TransactionMarkerChannelManager": ("broker.transactions.markers",),

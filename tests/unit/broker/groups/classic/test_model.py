@@ -154,7 +154,7 @@ class GroupMachine(RuleBasedStateMachine):
             assert not group.members
         if group.is_in(GroupState.STABLE):
             assert group.members
-            assert not any(member.is_awaiting_join or member.is_awaiting_sync for member in group)
+            assert not any(member.join_callback or member.sync_callback for member in group)
         if group.is_in(GroupState.COMPLETING_REBALANCE):
             assert not any(member.is_awaiting_join for member in group)
         # Everybody who is in the group is watched over, and nobody else.

@@ -1,9 +1,8 @@
-"""Static members (KIP-345): a restart without a rebalance, and fencing."""
+"""JoinGroup: who may enter as whom; static members (KIP-345) that come back."""
 
 import pytest
 
 from broker.groups.classic.group import ClassicGroup
-from broker.groups.classic.requests import LeavingMember
 from network.protocol.errors import ErrorCode as E
 from tests.support.groups import Coordinator, subscription
 
@@ -11,6 +10,73 @@ from tests.support.groups import Coordinator, subscription
 @pytest.fixture
 def coordinator() -> Coordinator:
     return Coordinator()
+
+
+def test_a_dynamic_member_first_gets_an_id(coordinator: Coordinator) -> None:
+    refused = coordinator.join(require_known_member_id=True).value
+    assert (refused.error, refused.member_id) == (E.MEMBER_ID_REQUIRED, "client-1")
+    assert coordinator.state() == "Empty"
+    joined = coordinator.join(refused.member_id, require_known_member_id=True)
+    coordinator.advance(1)
+    assert joined.value.member_id == "client-1"
+    assert coordinator.heartbeats.num_delayed == 1
+
+
+def test_a_lost_join_answer_is_given_again(coordinator: Coordinator) -> None:
+    first, second = coordinator.stable(2)
+    assert coordinator.join(second.member_id).value.generation_id == second.generation_id
+    assert coordinator.state() == "Stable"
+    # A leader that joins again may have seen new metadata.
+    coordinator.join(first.member_id)
+    assert coordinator.state() == "PreparingRebalance"
+
+
+def test_protocols_are_voted_on(coordinator: Coordinator) -> None:
+    range_, sticky, own = (("range", b"r"), ("sticky", b"s"), ("own", b"o"))
+    first = coordinator.join(protocols=(own, range_, sticky))
+    coordinator.advance(1)
+    assert first.value.protocol_name == "own"
+    second = coordinator.join(protocols=(sticky, range_))
+    third = coordinator.join(protocols=(sticky, range_))
+    again = coordinator.join(first.value.member_id, protocols=(own, range_, sticky))
+    assert again.value.protocol_name == "sticky"
+    assert {row.metadata for row in again.value.members} == {b"s"}
+    assert second.value.protocol_name == third.value.protocol_name == "sticky"
+    assert coordinator.join(protocols=(own,)).value.error is E.INCONSISTENT_GROUP_PROTOCOL
+    assert coordinator.join(protocol_type="connect").value.error is E.INCONSISTENT_GROUP_PROTOCOL
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"session_timeout_ms": 5_999}, E.INVALID_SESSION_TIMEOUT),
+        ({"session_timeout_ms": 1_800_001}, E.INVALID_SESSION_TIMEOUT),
+        ({"member_id": "nobody"}, E.UNKNOWN_MEMBER_ID),
+        ({"group_id": ""}, E.INVALID_GROUP_ID),
+        ({"protocol_type": ""}, E.INCONSISTENT_GROUP_PROTOCOL),
+        ({"protocols": ()}, E.INCONSISTENT_GROUP_PROTOCOL),
+    ],
+)
+def test_joins_that_are_refused(coordinator: Coordinator, options: dict[str, object], error: E) -> None:
+    refused = coordinator.join(**options).value  # type: ignore[arg-type]
+    assert (refused.error, refused.generation_id, refused.members) == (error, -1, ())
+
+
+def test_the_group_size_is_bounded() -> None:
+    coordinator = Coordinator(max_size=2)
+    members = coordinator.stable(2)
+    assert coordinator.join().value.error is E.GROUP_MAX_SIZE_REACHED
+    assert coordinator.state() == "Stable"
+    # Known members still come in, and while preparing it is those who wait that count.
+    first = coordinator.join(members[0].member_id)
+    waiting = coordinator.join()
+    refused = coordinator.join(members[1].member_id).value
+    assert (refused.error, refused.member_id) == (E.GROUP_MAX_SIZE_REACHED, "")
+    coordinator.advance(1)
+    assert first.done == waiting.done
+
+
+# --- static members ---
 
 
 def test_a_restart_keeps_the_assignment_without_a_rebalance(coordinator: Coordinator) -> None:
@@ -77,33 +143,3 @@ def test_a_replacement_that_is_not_stored_is_undone(coordinator: Coordinator) ->
     assert group is not None
     assert group.members[member.member_id].protocols == (("range", subscription("t")),)
     assert group.leader_id == member.member_id
-
-
-def test_static_members_that_do_not_rejoin_stay_until_their_session_ends(coordinator: Coordinator) -> None:
-    (first,) = coordinator.stable(group_instance_id="i1", session_timeout_ms=120_000)
-    second = coordinator.join()
-    coordinator.advance(60_100)
-    assert second.value.error is E.NONE
-    assert {row.member_id for row in second.value.members} == {first.member_id, second.value.member_id}
-    coordinator.sync(second.value, {})
-    assert coordinator.heartbeat(first, instance_id="i1") is E.ILLEGAL_GENERATION
-
-
-def test_nobody_but_absent_static_members(coordinator: Coordinator) -> None:
-    """With nobody there the join phase is waited for again, until the sessions end."""
-    (first,) = coordinator.stable(group_instance_id="i1", session_timeout_ms=200_000, rebalance_timeout_ms=60_000)
-    pending = coordinator.join(session_timeout_ms=6_000)
-    coordinator.leave(LeavingMember(pending.value.member_id if pending.done else "client-2"))
-    assert coordinator.state() == "PreparingRebalance"
-    coordinator.advance(130_000, 500)
-    assert coordinator.state() == "PreparingRebalance"
-    coordinator.advance(75_000, 500)
-    assert coordinator.state() == "Empty"
-    assert coordinator.heartbeat(first, instance_id="i1") is E.UNKNOWN_MEMBER_ID
-
-
-def test_an_administrator_removes_by_instance_id(coordinator: Coordinator) -> None:
-    coordinator.stable(group_instance_id="i1")
-    errors = coordinator.leave(LeavingMember("", "i1"), LeavingMember("", "i2"), LeavingMember("x", "i1"))
-    assert errors == [E.NONE, E.UNKNOWN_MEMBER_ID, E.UNKNOWN_MEMBER_ID]
-    assert coordinator.state() == "Empty"
