@@ -21,7 +21,10 @@ from log.config import LogConfig
 BASE = {"zookeeper.connect": "127.0.0.1:1", "broker.id": "1"}
 ROOT = Path(__file__).resolve().parents[3]
 PRODUCT = ("broker", "controller", "log", "network", "timer")
-TABLES = {"broker_keys.py", "topic_keys.py", "group_keys.py", "honoured.py"}
+ABOUT_KEYS = {"broker_keys.py", "topic_keys.py", "group_keys.py", "honoured.py", "dynamic.py", "cross_checks.py"}
+"""Files that name keys without doing what they promise."""
+PROMISES_OF_CHECKS = {"broker.id.generation.enable", "process.roles"}
+"""Keys that only say what is refused."""
 EXAMPLES = {
     ConfigType.BOOLEAN: "true",
     ConfigType.INT: "4321",
@@ -68,7 +71,7 @@ def reads() -> Reads:
     found = Reads()
     for package in PRODUCT:
         for path in (ROOT / package).rglob("*.py"):
-            if path.name not in TABLES:
+            if path.name not in ABOUT_KEYS and path.parent.name != "documentation":
                 found.visit(ast.parse(path.read_text(encoding="utf-8")))
     return found
 
@@ -96,7 +99,8 @@ def is_read(name: str, reads: Reads) -> bool:
 
 
 def test_honoured_keys_are_read(reads: Reads) -> None:
-    assert [name for name in BROKER_KEYS if name not in NOT_HONOURED and not is_read(name, reads)] == []
+    promised = [name for name in BROKER_KEYS if name not in PROMISES_OF_CHECKS | NOT_HONOURED.keys()]
+    assert [name for name in promised if not is_read(name, reads)] == []
 
 
 def test_honoured_topic_keys_are_read(reads: Reads) -> None:
