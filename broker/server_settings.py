@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from broker.config.cross_checks import parse_ip_overrides
 from broker.config.kafka_config import KafkaConfig
+from broker.config.keys import ConfigError
 from broker.config.topic_config import topic_defaults
 from controller.config import ControllerConfig
 from controller.zk.payloads import BrokerInfo, EndPoint
@@ -13,6 +16,7 @@ from log.cleaner.log_cleaner import CleanerConfig
 from log.config import LogConfig
 from log.manager import LogManagerSettings
 from log.producer_state import ProducerStateConfig
+from network.connection_quotas import UNLIMITED
 from network.server_config import ListenerConfig, SocketServerConfig
 
 
@@ -54,26 +58,58 @@ def producer_state_config(config: KafkaConfig) -> ProducerStateConfig:
     )
 
 
-def socket_server_config(config: KafkaConfig) -> SocketServerConfig:
-    listeners = []
+class ListenerLimits(NamedTuple):
+    """What a listener has of its own; `network_threads` of None means the broker's number."""
+
+    network_threads: int | None
+    connections: int
+    creation_rate: int
+
+
+def listener_limits(config: KafkaConfig) -> dict[str, ListenerLimits]:
+    """By listener: the values of `listener.name.<listener>.<key>`, dynamic ones too."""
+    limits = {}
     for endpoint in config.listeners:
         prefix = f"listener.name.{endpoint.listener_name.lower()}."
-
-        def own(key: str, default: int | None, prefix: str = prefix) -> int | None:
-            text = config.originals.get(prefix + key)
-            return default if text is None else int(text)
-
-        listeners.append(
-            ListenerConfig(
-                endpoint.listener_name,
-                endpoint.host,
-                endpoint.port,
-                endpoint.security_protocol,
-                num_network_threads=own("num.network.threads", None),
-                max_connections=own("max.connections", 2**31 - 1) or 0,
-                max_connection_creation_rate=own("max.connection.creation.rate", 2**31 - 1) or 0,
-            )
+        limits[endpoint.listener_name] = ListenerLimits(
+            config.own_of_listener(prefix + "num.network.threads"),
+            _or_unlimited(config.own_of_listener(prefix + "max.connections")),
+            _or_unlimited(config.own_of_listener(prefix + "max.connection.creation.rate")),
         )
+    return limits
+
+
+def _or_unlimited(limit: int | None) -> int:
+    return UNLIMITED if limit is None else limit
+
+
+def ip_overrides(config: KafkaConfig) -> dict[str, int]:
+    """Connections by address: the hosts of `max.connections.per.ip.overrides` as the machine knows them. Raises
+    `ConfigError` for a host without an address."""
+    overrides: dict[str, int] = {}
+    for host, count in parse_ip_overrides(config.get_str("max.connections.per.ip.overrides")).items():
+        try:
+            found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        except OSError as error:
+            raise ConfigError(f"max.connections.per.ip.overrides: {host} has no address: {error}") from None
+        overrides.update({str(address[0]): count for *_, address in found})
+    return overrides
+
+
+def socket_server_config(config: KafkaConfig) -> SocketServerConfig:
+    limits = listener_limits(config)
+    listeners = [
+        ListenerConfig(
+            endpoint.listener_name,
+            endpoint.host,
+            endpoint.port,
+            endpoint.security_protocol,
+            num_network_threads=limits[endpoint.listener_name].network_threads,
+            max_connections=limits[endpoint.listener_name].connections,
+            max_connection_creation_rate=limits[endpoint.listener_name].creation_rate,
+        )
+        for endpoint in config.listeners
+    ]
     return SocketServerConfig(
         listeners,
         broker_id=config.broker_id,
@@ -90,7 +126,7 @@ def socket_server_config(config: KafkaConfig) -> SocketServerConfig:
         connections_max_idle_ms=config.get_int("connections.max.idle.ms"),
         max_connections=config.get_int("max.connections"),
         max_connections_per_ip=config.get_int("max.connections.per.ip"),
-        max_connections_per_ip_overrides=parse_ip_overrides(config.get_str("max.connections.per.ip.overrides")),
+        max_connections_per_ip_overrides=ip_overrides(config),
         max_connection_creation_rate=config.get_int("max.connection.creation.rate"),
         quota_window_num=config.get_int("quota.window.num"),
         quota_window_size_seconds=config.get_int("quota.window.size.seconds"),

@@ -24,7 +24,7 @@ class DeletionQueue:
 
     def __init__(self, env: LogEnvironment, delay_ms: int) -> None:
         self._env = env
-        self._delay_ms = delay_ms
+        self.delay_ms = delay_ms
         self._lock = Lock()
         self._queue: deque[tuple[PartitionLog, int]] = deque()
         self._stopped = False
@@ -52,7 +52,7 @@ class DeletionQueue:
         while True:
             with self._lock:
                 if not self._queue or self._wait_ms() > 0:
-                    wait = self._wait_ms() if self._queue else self._delay_ms
+                    wait = self._wait_ms() if self._queue else self.delay_ms
                     break
                 log, _ = self._queue.popleft()
             try:
@@ -64,4 +64,4 @@ class DeletionQueue:
             self._env.scheduler.schedule_once("kafka-delete-logs", self.run, max(1, wait))
 
     def _wait_ms(self) -> int:
-        return self._queue[0][1] + self._delay_ms - self._env.clock.wall_ms()
+        return self._queue[0][1] + self.delay_ms - self._env.clock.wall_ms()

@@ -12,6 +12,7 @@ import os
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -456,11 +457,21 @@ class LogManager:
 
     def update_default_config(self, config: LogConfig) -> None:
         """Use new broker defaults, under the overrides of each topic."""
+        self._deletions.delay_ms = config.file_delete_delay_ms
         with self._table.lock:
             self._configs.set_defaults(config)
             logs = self.all_logs()
         for log in logs:
             log.update_config(self._configs.get(log.topic_partition.topic))
+
+    def update_producer_config(self, *, expiration_ms: int, verification: bool) -> None:
+        """`producer.id.expiration.ms` and `transaction.partition.verification.enable`, for all logs at once."""
+        self._producer_config.producer_id_expiration_ms = expiration_ms
+        self._producer_config.transaction_verification_enable = verification
+
+    def set_recovery_threads(self, count: int) -> None:
+        """`num.recovery.threads.per.data.dir`, for the next time that logs are loaded or closed."""
+        self.settings = replace(self.settings, recovery_threads_per_dir=count)
 
 
 def _absolute(log_dirs: Iterable[str]) -> list[str]:

@@ -43,6 +43,8 @@ class ThreadExecutor:
         self._workers = workers
         self._lock = threading.Lock()
         self._threads: list[Worker] = []
+        self._made = 0
+        self._ending = 0
         self._unfinished = 0
         self._closed = False
         self._queue: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
@@ -52,9 +54,24 @@ class ThreadExecutor:
             if self._closed:
                 return
             self._unfinished += 1
-            if self._unfinished > len(self._threads) and len(self._threads) < self._limit:
+            if len(self._threads) - self._ending < min(self._unfinished, self._limit):
                 self._start_thread()
             self._queue.put(work)
+
+    def resize(self, threads: int) -> None:
+        """Change the number of threads: more are started when work needs them, fewer end when they are free. Raises
+        ValueError for less than one."""
+        if threads < 1:
+            raise ValueError(f"an executor needs a thread, not {threads}")
+        with self._lock:
+            if self._closed:
+                return
+            self._limit = threads
+            for _ in range(len(self._threads) - self._ending - threads):
+                self._ending += 1
+                self._queue.put(None)
+            while len(self._threads) - self._ending < min(self._unfinished, threads):
+                self._start_thread()
 
     def shutdown(self, timeout_ms: float) -> bool:
         with self._lock:
@@ -67,7 +84,8 @@ class ThreadExecutor:
         return all(ended)
 
     def _start_thread(self) -> None:
-        name = self._name if self._limit == 1 else f"{self._name}-{len(self._threads)}"
+        name = self._name if self._limit == 1 else f"{self._name}-{self._made}"
+        self._made += 1
         # It waits for work and never for time, so it needs no clock but the machine's.
         thread = Worker(name, lambda: self._step(thread), SystemClock(), workers=self._workers)
         self._threads.append(thread)
@@ -78,6 +96,10 @@ class ThreadExecutor:
         work = self._queue.get()
         if work is None:
             thread.request_stop()
+            with self._lock:
+                if not self._closed:
+                    self._ending -= 1
+                    self._threads.remove(thread)
             return 0
         run_logged(work, self._name)
         # Hold no reference while idle: a finished task may own a whole response.

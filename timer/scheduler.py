@@ -140,7 +140,8 @@ class BackgroundScheduler(_WheelScheduler):
     def __init__(
         self, threads: int, clock: Clock, name: str = "kafka-scheduler", workers: Workers | None = None
     ) -> None:
-        super().__init__(name, clock, ThreadExecutor(name, threads, workers))
+        self._pool = ThreadExecutor(name, threads, workers)
+        super().__init__(name, clock, self._pool)
         self._threads = threads
         self._workers = workers
         self._driver: Worker | None = None
@@ -160,7 +161,12 @@ class BackgroundScheduler(_WheelScheduler):
         if driver is not None:
             driver.join()
             # A scheduler may be started again.
-            self._executor = ThreadExecutor(self._name, self._threads, self._workers)
+            self._executor = self._pool = ThreadExecutor(self._name, self._threads, self._workers)
+
+    def resize(self, threads: int) -> None:
+        """Change the number of threads. Raises ValueError for less than one."""
+        self._pool.resize(threads)
+        self._threads = threads
 
 
 def _drive(timer: SystemTimer) -> float:

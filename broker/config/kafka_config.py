@@ -78,12 +78,17 @@ class KafkaConfig:
         """The value in milliseconds of a family such as `log.retention.ms`/`.minutes`/`.hours`: the first one set."""
         return synonym_ms(self._values, name)
 
-    def of_listener(self, name: str) -> int:
-        """The number that `listener.name.<listener>.<key>` sets, or that the key has for all listeners."""
+    def own_of_listener(self, name: str) -> int | None:
+        """The number that `listener.name.<listener>.<key>` sets, dynamically or in the file; None if nothing does."""
         for level in (self.dynamic_broker, self.dynamic_default, self.originals):
             if name in level:
                 return int(parse_value(BROKER_KEYS[plain_name(name)], level[name]))
-        return self.get_int(plain_name(name))
+        return None
+
+    def of_listener(self, name: str) -> int:
+        """The same, or the value that the key has for all listeners."""
+        own = self.own_of_listener(name)
+        return self.get_int(plain_name(name)) if own is None else own
 
     @property
     def broker_id(self) -> int:
