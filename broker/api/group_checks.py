@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from broker.api.authorization import Operation, ResourceType
@@ -43,6 +43,33 @@ def partition_error(call: Call[Any], partition: TopicPartition) -> ErrorCode:
     if call.broker.metadata_cache.contains(partition.topic, partition.partition):
         return ErrorCode.NONE
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def partitions_of(topics: Iterable[Any]) -> Iterator[tuple[TopicPartition, Any]]:
+    """The partitions of a request that commits offsets, with what it says of each."""
+    for topic in topics:
+        for partition in topic.partitions:
+            yield TopicPartition(topic.name, partition.partition_index), partition
+
+
+def sort_out(
+    call: Call[Any], topics: Iterable[Any]
+) -> tuple[dict[TopicPartition, Any], dict[TopicPartition, ErrorCode]]:
+    """The partitions whose offsets the caller may commit, with what it says of each; and the errors of the others."""
+    accepted: dict[TopicPartition, Any] = {}
+    refused: dict[TopicPartition, ErrorCode] = {}
+    denied: dict[str, ErrorCode] = {}
+    for name, partition in partitions_of(topics):
+        error = denied.get(name.topic)
+        if error is None:
+            error = denied[name.topic] = topic_error(call, name.topic)
+        if error is ErrorCode.NONE:
+            error = partition_error(call, name)
+        if error is ErrorCode.NONE:
+            accepted[name] = partition
+        else:
+            refused[name] = error
+    return accepted, refused
 
 
 def java_address(host: str) -> str:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from broker.api.authorization import Operation
 from broker.api.group_checks import (
-    partition_error,
+    partitions_of,
     require_group,
     require_static_members,
-    topic_error,
+    sort_out,
 )
 from broker.api.registry import Call, api
 from broker.groups.offsets.commits import Offsets, Results
@@ -32,11 +32,7 @@ from network.protocol.messages.offset_commit import (
 
 
 def _error_form(call: Call[OffsetCommitRequest], code: ErrorCode, message: str | None) -> OffsetCommitResponse:
-    everything = {
-        TopicPartition(topic.name, partition.partition_index): code
-        for topic in call.request.topics
-        for partition in topic.partitions
-    }
+    everything = {name: code for name, _ in partitions_of(call.request.topics)}
     return _response(call.request, everything)
 
 
@@ -45,18 +41,9 @@ def handle(call: Call[OffsetCommitRequest]) -> None:
     request = call.request
     require_group(call, Operation.READ, request.group_id)
     require_static_members(call, request.group_instance_id)
-    refused: Results = {}
-    offsets: Offsets = {}
     now = call.broker.clock.wall_ms()
-    for topic in request.topics:
-        denied = topic_error(call, topic.name)
-        for partition in topic.partitions:
-            name = TopicPartition(topic.name, partition.partition_index)
-            error = denied if denied is not ErrorCode.NONE else partition_error(call, name)
-            if error is ErrorCode.NONE:
-                offsets[name] = _value(call, partition, now)
-            else:
-                refused[name] = error
+    accepted, refused = sort_out(call, request.topics)
+    offsets: Offsets = {name: _value(call, partition, now) for name, partition in accepted.items()}
 
     def respond(results: Results) -> None:
         call.respond(_response(request, {**results, **refused}))

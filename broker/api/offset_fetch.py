@@ -7,6 +7,7 @@ each with its own error; 9 member id and epoch, which groups of the consumer pro
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from broker.api.authorization import Operation, ResourceType
 from broker.api.group_checks import by_topic, may, partition_error, require_group
@@ -77,16 +78,7 @@ def _group(call: Call[OffsetFetchRequest], group: OffsetFetchRequestGroup) -> Of
         topics=[
             OffsetFetchResponseTopics(
                 name=topic,
-                partitions=[
-                    OffsetFetchResponsePartitions(
-                        partition_index=index,
-                        committed_offset=fetched.value.offset,
-                        committed_leader_epoch=fetched.value.leader_epoch,
-                        metadata=fetched.value.metadata,
-                        error_code=fetched.error,
-                    )
-                    for index, fetched in partitions
-                ],
+                partitions=[OffsetFetchResponsePartitions(**_fields(*each)) for each in partitions],
             )
             for topic, partitions in by_topic(found)
         ],
@@ -129,16 +121,18 @@ def _topics(found: _Found) -> list[OffsetFetchResponseTopic]:
     return [
         OffsetFetchResponseTopic(
             name=topic,
-            partitions=[
-                OffsetFetchResponsePartition(
-                    partition_index=index,
-                    committed_offset=fetched.value.offset,
-                    committed_leader_epoch=fetched.value.leader_epoch,
-                    metadata=fetched.value.metadata,
-                    error_code=fetched.error,
-                )
-                for index, fetched in partitions
-            ],
+            partitions=[OffsetFetchResponsePartition(**_fields(*each)) for each in partitions],
         )
         for topic, partitions in by_topic(found)
     ]
+
+
+def _fields(index: int, fetched: FetchedOffset) -> dict[str, Any]:
+    """What an answer says of a partition, in every version."""
+    return {
+        "partition_index": index,
+        "committed_offset": fetched.value.offset,
+        "committed_leader_epoch": fetched.value.leader_epoch,
+        "metadata": fetched.value.metadata,
+        "error_code": fetched.error,
+    }

@@ -129,7 +129,7 @@ def _verify_and_append(
         _append(call, respond, {tp: records for tp, records in entries.items() if tp not in errors}, guards)
 
     verify_batches(
-        broker.transaction_verifier, broker.replica_manager.get_log, transactional_id, transactional, proceed
+        broker.transaction_verifier.verify, broker.replica_manager.get_log, transactional_id, transactional, proceed
     )
 
 

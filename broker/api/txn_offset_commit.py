@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from broker.api.authorization import Operation, ResourceType
-from broker.api.group_checks import may, partition_error, require_group, topic_error
+from broker.api.group_checks import may, partitions_of, require_group, sort_out
 from broker.api.registry import Call, api
 from broker.groups.offsets.commits import Offsets, Results
 from broker.groups.offsets.committer import Committer, TransactionalProducer
@@ -24,11 +24,7 @@ from network.protocol.messages.txn_offset_commit import (
 
 
 def _error_form(call: Call[TxnOffsetCommitRequest], code: ErrorCode, message: str | None) -> TxnOffsetCommitResponse:
-    everything = {
-        TopicPartition(topic.name, partition.partition_index): code
-        for topic in call.request.topics
-        for partition in topic.partitions
-    }
+    everything = {name: code for name, _ in partitions_of(call.request.topics)}
     return _response(call, everything)
 
 
@@ -38,21 +34,14 @@ def handle(call: Call[TxnOffsetCommitRequest]) -> None:
     if not may(call, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
         raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     require_group(call, Operation.READ, request.group_id)
-    refused: Results = {}
-    offsets: Offsets = {}
     now = call.broker.clock.wall_ms()
-    for topic in request.topics:
-        denied = topic_error(call, topic.name)
-        for partition in topic.partitions:
-            name = TopicPartition(topic.name, partition.partition_index)
-            error = denied if denied is not ErrorCode.NONE else partition_error(call, name)
-            if error is not ErrorCode.NONE:
-                refused[name] = error
-                continue
-            metadata = partition.committed_metadata or ""
-            offsets[name] = OffsetAndMetadata(
-                partition.committed_offset, partition.committed_leader_epoch, metadata, now
-            )
+    accepted, refused = sort_out(call, request.topics)
+    offsets: Offsets = {
+        name: OffsetAndMetadata(
+            partition.committed_offset, partition.committed_leader_epoch, partition.committed_metadata or "", now
+        )
+        for name, partition in accepted.items()
+    }
 
     def respond(results: Results) -> None:
         call.respond(_response(call, {**results, **refused}))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from broker.coordinator.topic_log import Batch
-from broker.coordinator.verification import AsksCoordinators, Errors, Guards, verify_batches
+from broker.coordinator.verification import Ask, Errors, Guards, verify_batches
 from log.old_formats import iter_entries
 from log.partition_log import PartitionLog
 from log.topic_partition import TopicPartition
@@ -26,13 +26,11 @@ class InternalTopic:
     handler, a worker after a step.
     """
 
-    def __init__(
-        self, name: str, replica_manager: ReplicaManager, coordinators: Callable[[], AsksCoordinators]
-    ) -> None:
-        """`coordinators` is asked for when the first transactional batch comes."""
+    def __init__(self, name: str, replica_manager: ReplicaManager, ask: Ask) -> None:
+        """`ask` asks the coordinators of transactional batches."""
         self.name = name
         self._replica_manager = replica_manager
-        self._coordinators = coordinators
+        self._ask = ask
 
     def append(
         self,
@@ -63,7 +61,7 @@ class InternalTopic:
         if transactional_id is None:
             append({}, {})
         else:
-            verify_batches(self._coordinators(), self._replica_manager.get_log, transactional_id, {tp: batch}, append)
+            verify_batches(self._ask, self._replica_manager.get_log, transactional_id, {tp: batch}, append)
 
     def read(self, partition: int, buffer_bytes: int) -> Iterator[Batch]:
         """All batches of the partition, `buffer_bytes` at a time. Raises LookupError without a local log."""

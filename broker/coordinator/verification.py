@@ -6,8 +6,9 @@ that the partition belongs to the transaction, and then under the guard that was
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from log.batch import RecordBatch
 from log.partition_log import PartitionLog
@@ -19,21 +20,27 @@ Guards = dict[TopicPartition, VerificationGuard]
 Errors = dict[TopicPartition, ErrorCode]
 
 
-class AsksCoordinators(Protocol):
-    """Asks the coordinator of a transactional id; `transactions.verification` does."""
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Whether partitions belong to the open transaction of a producer; `verdict` gets the answer, on any thread."""
 
-    def verify(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partitions: Iterable[TopicPartition],
-        verdict: Callable[[Errors], None],
-    ) -> None: ...
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    partitions: list[TopicPartition]
+    verdict: Callable[[Errors], None]
+
+    def answer(self, error: ErrorCode) -> None:
+        """The same for all partitions."""
+        self.verdict(dict.fromkeys(self.partitions, error))
+
+
+Ask = Callable[[Question], None]
+"""Asks the coordinator of the transactional id; `TransactionVerifier.verify` does."""
 
 
 def verify_batches(
-    coordinators: AsksCoordinators,
+    ask: Ask,
     get_log: Callable[[TopicPartition], PartitionLog | None],
     transactional_id: str,
     batches: Mapping[TopicPartition, Any],
@@ -66,4 +73,4 @@ def verify_batches(
     def verdict(errors: Errors) -> None:
         proceed(guards, {tp: error for tp, error in errors.items() if error is not ErrorCode.NONE})
 
-    coordinators.verify(transactional_id, producer_id, producer_epoch, list(guards), verdict)
+    ask(Question(transactional_id, producer_id, producer_epoch, list(guards), verdict))

@@ -23,7 +23,9 @@ def make_group_coordinator(broker: BrokerContext) -> GroupCoordinator:
         return Purgatory(name, timer, broker_id=broker.broker_id, metrics=broker.metrics, workers=broker.workers)
 
     coordinator = GroupCoordinator(
-        InternalTopic(OFFSETS_TOPIC, broker.replica_manager, lambda: broker.transaction_verifier),
+        InternalTopic(
+            OFFSETS_TOPIC, broker.replica_manager, lambda question: broker.transaction_verifier.verify(question)
+        ),
         partitions,
         Surroundings(
             broker.clock,

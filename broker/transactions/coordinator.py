@@ -157,20 +157,39 @@ class TransactionCoordinator:
     ) -> None:
         """A producer id and epoch; fences whoever had the id before."""
         try:
-            self._init_producer_id(transactional_id, timeout_ms, expected, respond)
+            if transactional_id is None:
+                respond(InitResult(ErrorCode.NONE, self._producer_ids.next_id(), 0))
+                return
+            epoch, metadata, to = self._begin_init(transactional_id, timeout_ms, expected)
         except ApiError as error:
             respond(InitResult(error.code))
-
-    def _init_producer_id(
-        self,
-        transactional_id: str | None,
-        timeout_ms: int,
-        expected: ExpectedProducer | None,
-        respond: Callable[[InitResult], None],
-    ) -> None:
-        if transactional_id is None:
-            respond(InitResult(ErrorCode.NONE, self._producer_ids.next_id(), 0))
             return
+
+        def aborted(error: ErrorCode) -> None:
+            respond(InitResult(ErrorCode.CONCURRENT_TRANSACTIONS if error is ErrorCode.NONE else error))
+
+        def stored(error: ErrorCode) -> None:
+            if error is not ErrorCode.NONE:
+                respond(InitResult(error))
+                return
+            producer_id, producer_epoch = to.producer_id, to.producer_epoch
+            logger.info(
+                "%s: initialised with producer id %d and epoch %d", transactional_id, producer_id, producer_epoch
+            )
+            respond(InitResult(error, producer_id, producer_epoch))
+
+        if to.state is TransactionState.PREPARE_EPOCH_FENCE:
+            self._abort_fenced(metadata, epoch, to, aborted)
+        else:
+            self.store.append(metadata, epoch, to, stored)
+
+    def _begin_init(
+        self, transactional_id: str, timeout_ms: int, expected: ExpectedProducer | None
+    ) -> tuple[int, TransactionMetadata, Transition]:
+        """Coordinator epoch, metadata, and the prepared transition: a new epoch, or the fence of an open transaction.
+
+        Raises ApiError.
+        """
         if transactional_id == "":
             raise ApiError(ErrorCode.INVALID_REQUEST)
         if not 0 < timeout_ms <= self._config.max_timeout_ms:
@@ -181,44 +200,18 @@ class TransactionCoordinator:
                 transactional_id, self._producer_ids.next_id(), timeout_ms, last_update_timestamp=self._clock.wall_ms()
             )
             epoch, known = self.store.get_or_add(fresh)
-        metadata = known
-        with metadata.lock:
-            if metadata.pending_state is not None:
+        with known.lock:
+            if known.pending_state is not None:
                 raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
-            if expected is not None and not _is_expected(metadata, expected):
+            if expected is not None and not _is_expected(known, expected):
                 raise ApiError(ErrorCode.PRODUCER_FENCED)
-            if metadata.state in PREPARED:
+            if known.state in PREPARED:
                 raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
-            if metadata.state in MAY_EXPIRE:
-                to = self._prepare_init(metadata, timeout_ms, expected)
-            elif metadata.state is TransactionState.ONGOING:
-                to = metadata.prepare_fence()
-            else:
-                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
-        if to.state is TransactionState.PREPARE_EPOCH_FENCE:
-            self._abort_fenced(
-                metadata,
-                epoch,
-                to,
-                lambda error: respond(
-                    InitResult(ErrorCode.CONCURRENT_TRANSACTIONS if error is ErrorCode.NONE else error)
-                ),
-            )
-            return
-
-        def stored(error: ErrorCode) -> None:
-            if error is ErrorCode.NONE:
-                logger.info(
-                    "%s: initialised with producer id %d and epoch %d",
-                    transactional_id,
-                    to.producer_id,
-                    to.producer_epoch,
-                )
-                respond(InitResult(error, to.producer_id, to.producer_epoch))
-            else:
-                respond(InitResult(error))
-
-        self.store.append(metadata, epoch, to, stored)
+            if known.state in MAY_EXPIRE:
+                return epoch, known, self._prepare_init(known, timeout_ms, expected)
+            if known.state is TransactionState.ONGOING:
+                return epoch, known, known.prepare_fence()
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def _prepare_init(
         self, metadata: TransactionMetadata, timeout_ms: int, expected: ExpectedProducer | None

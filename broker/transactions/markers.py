@@ -1,6 +1,6 @@
 """Transaction markers on their way to partition leaders.
 
-A decided transaction has one :class:`PendingMarkers` that lists the partitions still without marker. Its partitions are
+A decided transaction has one `PendingMarkers` that lists the partitions still without marker. Its partitions are
 queued by leader; one channel a broker sends everything queued for that broker in one WriteTxnMarkers request. What
 fails goes to the regroup list and is queued again by its current leader at the next round, without limit: a decision
 is never given up while this broker owns the id. Queues are plain (no purgatory), as in Kafka 3.9; their total is
@@ -30,7 +30,7 @@ from timer.clock import Clock
 from timer.scheduler import ScheduledTask, Scheduler
 from timer.worker import Workers
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 REGROUP_INTERVAL_MS = 100
 
@@ -90,7 +90,7 @@ class _Entry:
 
 
 class MarkerManager:
-    """Queues by broker and what the answers mean. :meth:`step` is what a broker's thread runs."""
+    """Queues by broker and what the answers mean. `step` is what a broker's thread runs."""
 
     def __init__(
         self,
@@ -178,7 +178,7 @@ class MarkerManager:
                 self._queues.setdefault(leader, []).append(_Entry(pending, owned))
             self._workers.wake(leader)
         if deleted:
-            log.info("%s: %s left the metadata; no marker needed", pending.metadata.transactional_id, deleted)
+            logger.info("%s: %s left the metadata; no marker needed", pending.metadata.transactional_id, deleted)
             self._done(pending, deleted)
 
     # --- out ---
@@ -198,7 +198,7 @@ class MarkerManager:
                 self._regroup.extend(entries)
             if not isinstance(error, OSError):
                 raise
-            log.info("transaction markers to broker %d failed, trying again: %s", broker_id, error)
+            logger.info("transaction markers to broker %d failed, trying again: %s", broker_id, error)
             return
         results: dict[int, dict[TopicPartition, ErrorCode]] = {}
         for marker in response.markers:
@@ -229,12 +229,14 @@ class MarkerManager:
             if error in AS_DONE:
                 done.append(partition)
             elif error in SUPERSEDED:
-                log.info("%s: marker for %s refused: %s", pending.metadata.transactional_id, partition, error.name)
+                logger.info("%s: marker for %s refused: %s", pending.metadata.transactional_id, partition, error.name)
                 self._forget(pending)
                 return
             else:
                 if error not in RETRIED:
-                    log.error("%s: marker for %s failed: %s", pending.metadata.transactional_id, partition, error.name)
+                    logger.error(
+                        "%s: marker for %s failed: %s", pending.metadata.transactional_id, partition, error.name
+                    )
                 again.append(partition)
         if again:
             with self._lock:

@@ -36,6 +36,8 @@ class BlockSource(Protocol):
 
 
 class ProducerIdManager:
+    """Thread-safe."""
+
     def __init__(self, source: BlockSource, scheduler: Scheduler) -> None:
         self._source = source
         self._scheduler = scheduler
@@ -66,14 +68,6 @@ class ProducerIdManager:
         if producer_id < 0:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "Producer ID block is not available yet")
         return producer_id
-
-    def prefetch(self) -> None:
-        """Ask for the first block before anybody needs it."""
-        with self._lock:
-            if self._requested or self._block is not None or self._next_block is not None:
-                return
-            self._requested = True
-        self._source.request_block(self._on_block)
 
     def _on_block(self, answer: ProducerIdBlock | ErrorCode) -> None:
         if isinstance(answer, ErrorCode):

@@ -1,7 +1,7 @@
 """The state machine of one transactional id.
 
-States and the states each may be entered from stand in one table. A change has two halves: ``prepare_*``
-checks it, marks it pending and returns the values it would set (:class:`Transition`); ``complete`` takes
+States and the states each may be entered from stand in one table. A change has two halves: `prepare_*`
+checks it, marks it pending and returns the values it would set (`Transition`); `complete` takes
 these values once their record is stored. At most one change is pending at a time (KIP-98).
 PrepareEpochFence and Dead live in memory only and are never written.
 """
@@ -94,7 +94,7 @@ class Transition:
 
 @dataclass(slots=True)
 class TransactionMetadata:
-    """What the coordinator knows of one transactional id. Callers hold ``lock`` around every use."""
+    """What the coordinator knows of one transactional id. Callers hold `lock` around every use."""
 
     transactional_id: str
     producer_id: int

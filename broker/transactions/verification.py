@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Protocol
 
+from broker.coordinator.verification import Question
 from broker.transactions.workers import BrokerWorkers
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ErrorCode
@@ -25,9 +24,7 @@ from network.protocol.messages.add_partitions_to_txn import (
 from timer.clock import Clock
 from timer.worker import Workers
 
-log = logging.getLogger(__name__)
-
-Verdict = Callable[[dict[TopicPartition, ErrorCode]], None]
+logger = logging.getLogger(__name__)
 
 
 class UnsupportedByPeerError(Exception):
@@ -44,18 +41,6 @@ class VerificationTransport(Protocol):
     """Sends a request to a broker; raises OSError without an answer, UnsupportedByPeerError when it is too old."""
 
     def __call__(self, broker_id: int, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse: ...
-
-
-@dataclass(slots=True)
-class _Question:
-    transactional_id: str
-    producer_id: int
-    producer_epoch: int
-    partitions: list[TopicPartition]
-    verdict: Verdict
-
-    def answer(self, error: ErrorCode) -> None:
-        self.verdict(dict.fromkeys(self.partitions, error))
 
 
 class TransactionVerifier:
@@ -76,22 +61,15 @@ class TransactionVerifier:
             "AddPartitionsToTxnSenderThread", self.step, threaded=threaded, clock=clock, workers=workers
         )
         self._lock = threading.Lock()
-        self._waiting: dict[int, dict[str, _Question]] = {}
+        self._waiting: dict[int, dict[str, Question]] = {}
 
-    def verify(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partitions: Iterable[TopicPartition],
-        verdict: Verdict,
-    ) -> None:
+    def verify(self, question: Question) -> None:
         """Ask whether the partitions belong to the producer's open transaction.
 
         A second question of the same id replaces one that waits: that one ends in NETWORK_EXCEPTION (same epoch, a
         retry) or INVALID_PRODUCER_EPOCH (lower epoch); a newcomer with a lower epoch is refused.
         """
-        question = _Question(transactional_id, producer_id, producer_epoch, list(partitions), verdict)
+        transactional_id, epoch = question.transactional_id, question.producer_epoch
         broker_id = self._coordinators(transactional_id)
         if broker_id is None:
             question.answer(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -99,13 +77,13 @@ class TransactionVerifier:
         with self._lock:
             waiting = self._waiting.setdefault(broker_id, {})
             earlier = waiting.get(transactional_id)
-            if earlier is None or earlier.producer_epoch <= producer_epoch:
+            if earlier is None or earlier.producer_epoch <= epoch:
                 waiting[transactional_id] = question
         if earlier is not None:
-            if earlier.producer_epoch > producer_epoch:
+            if earlier.producer_epoch > epoch:
                 question.answer(ErrorCode.INVALID_PRODUCER_EPOCH)
                 return
-            stale = earlier.producer_epoch < producer_epoch
+            stale = earlier.producer_epoch < epoch
             earlier.answer(ErrorCode.INVALID_PRODUCER_EPOCH if stale else ErrorCode.NETWORK_EXCEPTION)
         self._workers.wake(broker_id)
 
@@ -136,7 +114,7 @@ class TransactionVerifier:
                 question.answer(ErrorCode.NETWORK_EXCEPTION)
             if not isinstance(error, OSError):
                 raise
-            log.info("verification by broker %d failed: %s", broker_id, error)
+            logger.info("verification by broker %d failed: %s", broker_id, error)
             return
         if response.error_code != ErrorCode.NONE:
             for question in questions:
@@ -175,7 +153,7 @@ _RETRIED_BY_CLIENT = frozenset(
 def producer_error(error: ErrorCode, knows_abortable: bool) -> ErrorCode:
     """A verdict as a Produce or TxnOffsetCommit answer shows it.
 
-    ``knows_abortable``: the request's version allows TRANSACTION_ABORTABLE (Produce 11, TxnOffsetCommit 4).
+    `knows_abortable`: the request's version allows TRANSACTION_ABORTABLE (Produce 11, TxnOffsetCommit 4).
     """
     if error in _RETRIED_BY_CLIENT:
         return ErrorCode.NOT_ENOUGH_REPLICAS
@@ -188,7 +166,7 @@ def _shown(error: ErrorCode) -> ErrorCode:
     return _SHOWN.get(error, error)
 
 
-def _transaction(question: _Question) -> AddPartitionsToTxnTransaction:
+def _transaction(question: Question) -> AddPartitionsToTxnTransaction:
     topics: dict[str, list[int]] = {}
     for topic, partition in question.partitions:
         topics.setdefault(topic, []).append(partition)

@@ -26,7 +26,7 @@ MARKERS_VERSION = 1
 class PeerConnections:
     """One connection a broker for one sender; closed when a call fails, made again at the next.
 
-    Each broker is called by one thread only (see ``workers``).
+    Each broker is called by one thread only (see `workers`).
     """
 
     def __init__(self, broker: BrokerContext, client_id: str) -> None:
@@ -103,7 +103,7 @@ class Transactions:
             len(known.assignment) if known is not None else config.get_int("transaction.state.log.num.partitions")
         )
         store = TransactionStore(
-            InternalTopic(TRANSACTION_TOPIC, broker.replica_manager, lambda: self.verifier),
+            InternalTopic(TRANSACTION_TOPIC, broker.replica_manager, lambda question: self.verifier.verify(question)),
             self._partitions,
             broker.clock,
             config.get_int("request.timeout.ms"),

@@ -15,9 +15,9 @@ from timer.worker import Worker, Workers
 
 
 class BrokerWorkers:
-    """Runs ``step(broker_id)`` on the broker's own thread after each ``wake(broker_id)``.
+    """Runs `step(broker_id)` on the broker's own thread after each `wake(broker_id)`.
 
-    Wakes that come while a step runs are merged into one further step. With ``threaded=False`` nothing runs by
+    Wakes that come while a step runs are merged into one further step. With `threaded=False` nothing runs by
     itself: tests and the simulation call the steps.
     """
 
@@ -54,7 +54,7 @@ class BrokerWorkers:
         worker.wake()
 
     def shutdown(self, timeout_ms: int = 5000) -> None:
-        """End all threads; one that waits for an answer is given ``timeout_ms`` to finish."""
+        """End all threads; one that waits for an answer is given `timeout_ms` to finish."""
         with self._lock:
             self._stopped = True
             workers = list(self._workers.values())

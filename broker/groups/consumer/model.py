@@ -9,8 +9,6 @@ from typing import NamedTuple, Protocol
 
 from broker.groups.consumer.assignors.spec import NO_PARTITIONS, Partitions, TopicIdPartition
 
-LEAVE_EPOCH = -1
-"""A member leaves for good."""
 STATIC_LEAVE_EPOCH = -2
 """A static member leaves and will be back; also the epoch that it has meanwhile."""
 

@@ -1,40 +1,18 @@
 """An internal topic on a real replica manager: what is appended is read, and transactions are verified before."""
 
-from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from broker.coordinator.internal_topic import InternalTopic
-from broker.coordinator.verification import verify_batches
+from broker.coordinator.verification import Question, verify_batches
 from log.batch import RecordBatch
 from log.record import BatchBuilder, iter_records
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ApiError
 from network.protocol.errors import ErrorCode as E
 from tests.unit.broker.harness import TP, LeadingBroker
-
-Verdict = Callable[[dict[TopicPartition, E]], None]
-
-
-class Coordinators:
-    """Asked for a verdict, which the test gives."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[str, int, int, list[TopicPartition]]] = []
-        self.verdicts: list[Verdict] = []
-
-    def verify(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partitions: Iterable[TopicPartition],
-        verdict: Verdict,
-    ) -> None:
-        self.asked.append((transactional_id, producer_id, producer_epoch, list(partitions)))
-        self.verdicts.append(verdict)
 
 
 class Topic:
@@ -43,8 +21,8 @@ class Topic:
     def __init__(self, directory: Path) -> None:
         self.broker = LeadingBroker(directory)
         self.broker.lead([1])
-        self.coordinators = Coordinators()
-        self.topic = InternalTopic("t", self.broker.manager, lambda: self.coordinators)
+        self.asked: list[Question] = []
+        self.topic = InternalTopic("t", self.broker.manager, self.asked.append)
         self.answers: list[tuple[E, int]] = []
 
     def append(self, value: bytes, acks: int = 1, producer_id: int = -1) -> None:
@@ -89,31 +67,33 @@ def test_a_partition_that_is_not_here(topic: Topic) -> None:
 
 def test_a_transactional_batch_waits_for_the_verdict(topic: Topic) -> None:
     topic.append(b"1", producer_id=9)
-    assert topic.coordinators.asked == [("tx", 9, 0, [TP])]
+    (question,) = topic.asked
+    assert (question.transactional_id, question.producer_id, question.producer_epoch) == ("tx", 9, 0)
+    assert question.partitions == [TP]
     assert topic.values() == []
-    topic.coordinators.verdicts[0]({TP: E.NONE})
+    topic.asked[0].verdict({TP: E.NONE})
     assert topic.answers == [(E.NONE, 0)]
     assert topic.values() == [b"1"]
 
 
 def test_a_batch_that_is_not_of_the_transaction_is_refused(topic: Topic) -> None:
     topic.append(b"1", producer_id=9)
-    topic.coordinators.verdicts[0]({TP: E.TRANSACTION_ABORTABLE})
+    topic.asked[0].verdict({TP: E.TRANSACTION_ABORTABLE})
     assert topic.answers == [(E.TRANSACTION_ABORTABLE, -1)]
     assert topic.values() == []
 
 
 def test_nobody_is_asked_while_the_transaction_is_open_here(topic: Topic) -> None:
     topic.append(b"1", producer_id=9)
-    topic.coordinators.verdicts[0]({TP: E.NONE})
+    topic.asked[0].verdict({TP: E.NONE})
     batch = BatchBuilder(producer_id=9, producer_epoch=0, base_sequence=1, transactional=True)
     batch.append(0, b"k", b"2")
     proceeded: list[Any] = []
     verify_batches(
-        topic.coordinators, topic.broker.manager.get_log, "tx", {TP: batch.build()}, lambda *_: proceeded.append(_)
+        topic.asked.append, topic.broker.manager.get_log, "tx", {TP: batch.build()}, lambda *_: proceeded.append(_)
     )
     assert proceeded == [({}, {})]
-    assert len(topic.coordinators.asked) == 1
+    assert len(topic.asked) == 1
 
 
 def test_batches_of_several_producers_are_refused(topic: Topic) -> None:
@@ -123,6 +103,6 @@ def test_batches_of_several_producers_are_refused(topic: Topic) -> None:
         builder.append(0, b"k", b"v")
         batches[TopicPartition("t", producer_id)] = builder.build()
     with pytest.raises(ApiError) as refused:
-        verify_batches(topic.coordinators, topic.broker.manager.get_log, "tx", batches, lambda *_: None)
+        verify_batches(topic.asked.append, topic.broker.manager.get_log, "tx", batches, lambda *_: None)
     assert refused.value.code is E.INVALID_PRODUCER_ID_MAPPING
     assert [RecordBatch(batch).producer_id for batch in batches.values()] == [1, 2]
