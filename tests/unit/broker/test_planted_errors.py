@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from broker.controller_channel import ControllerChannel
+from broker.coordinator.verification import Question
 from broker.log_dir_failures import LogDirFailures
 from broker.metadata_cache import MetadataCache
 from broker.metrics import MetricsRegistry
@@ -289,7 +290,7 @@ def test_questions_to_a_transaction_coordinator_are_answered(loops: Loops) -> No
         lambda transactional_id: 2, transport, threaded=False, clock=loops.clock, workers=loops.workers
     )
     answers: list[dict[TopicPartition, ErrorCode]] = []
-    verifier.verify("tx", 1, 0, [TP], answers.append)
+    verifier.verify(Question("tx", 1, 0, [TP], answers.append))
     loops.fail()
     assert answers == [{TP: ErrorCode.NETWORK_EXCEPTION}]
     loops.go_on()
