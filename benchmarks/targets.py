@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -120,7 +121,7 @@ class BrokerTarget:
 
     name = ""
 
-    def __init__(self, directory: Path, zookeeper: str) -> None:
+    def __init__(self, directory: Path, zookeeper: str, settings: Mapping[str, str] | None = None) -> None:
         self._directory = directory / self.name
         self._directory.mkdir(parents=True)
         self._port = free_ports(1)[0]
@@ -132,6 +133,7 @@ class BrokerTarget:
             "log.dirs": str(self._directory / "data"),
             "zookeeper.connect": f"{zookeeper}/{self.name}",
             **BROKER_SETTINGS,
+            **(settings or {}),
         }
 
     @property

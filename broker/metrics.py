@@ -6,14 +6,11 @@ addition); rates are worked out when `tick` runs every five seconds, percentiles
 
 from __future__ import annotations
 
-import logging
 import math
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
-
-logger = logging.getLogger(__name__)
 
 TICK_MS = 5_000
 _RESERVOIR = 1028  # samples kept by a histogram
@@ -99,18 +96,26 @@ class Histogram:
                     sample[int(draw() * _RESERVOIR)] = value
 
     def percentile(self, fraction: float) -> float:
+        return self.percentiles((fraction,))[0]
+
+    def percentiles(self, fractions: Sequence[float]) -> list[float]:
+        """Each between 0 and 1; 0 for all while nothing has been recorded."""
         with self._lock:
             sample = sorted(self._sample)
-        if not sample:
-            return 0.0
-        position = fraction * (len(sample) - 1)
-        low = math.floor(position)
-        high = min(low + 1, len(sample) - 1)
-        return sample[low] + (sample[high] - sample[low]) * (position - low)
+        return [_at(sample, fraction) for fraction in fractions]
 
     @property
     def mean(self) -> float:
         return self.total / self.count if self.count else 0.0
+
+
+def _at(sample: list[float], fraction: float) -> float:
+    if not sample:
+        return 0.0
+    position = fraction * (len(sample) - 1)
+    low = math.floor(position)
+    high = min(low + 1, len(sample) - 1)
+    return sample[low] + (sample[high] - sample[low]) * (position - low)
 
 
 Metric = Callable[[], float] | Meter | Histogram
@@ -122,10 +127,18 @@ class MetricsRegistry:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._metrics: dict[MetricName, Metric] = {}
+        self._changes = 0
+        self._preparations: list[Callable[[], None]] = []
+
+    @property
+    def changes(self) -> int:
+        """Grows whenever `items` would return something else."""
+        return self._changes
 
     def gauge(self, group: str, type_: str, name: str, fn: Callable[[], float], **tags: str) -> None:
         with self._lock:
             self._metrics[_name(group, type_, name, tags)] = fn
+            self._changes += 1
 
     def meter(self, group: str, type_: str, name: str, **tags: str) -> Meter:
         key = _name(group, type_, name, tags)
@@ -133,6 +146,7 @@ class MetricsRegistry:
             metric = self._metrics.get(key)
             if not isinstance(metric, Meter):
                 metric = self._metrics[key] = Meter()
+                self._changes += 1
             return metric
 
     def histogram(self, group: str, type_: str, name: str, **tags: str) -> Histogram:
@@ -141,17 +155,31 @@ class MetricsRegistry:
             metric = self._metrics.get(key)
             if not isinstance(metric, Histogram):
                 metric = self._metrics[key] = Histogram()
+                self._changes += 1
             return metric
 
     def remove(self, group: str, type_: str, name: str, **tags: str) -> None:
         with self._lock:
-            self._metrics.pop(_name(group, type_, name, tags), None)
+            if self._metrics.pop(_name(group, type_, name, tags), None) is not None:
+                self._changes += 1
 
     def tick(self) -> None:
         """Bring all rates up to date; the scheduler calls it every `TICK_MS`."""
         for _, metric in self.items():
             if isinstance(metric, Meter):
                 metric.tick()
+
+    def __len__(self) -> int:
+        return len(self._metrics)
+
+    def before_read(self, prepare: Callable[[], None]) -> None:
+        """Have `prepare` called before all metrics are read, to give meters what has been counted elsewhere."""
+        self._preparations.append(prepare)
+
+    def prepare(self) -> None:
+        """Call what `before_read` was given; for who reads all metrics."""
+        for prepare in self._preparations:
+            prepare()
 
     def items(self) -> list[tuple[MetricName, Metric]]:
         with self._lock:
@@ -168,39 +196,6 @@ class MetricsRegistry:
             raise KeyError(str(_name(group, type_, name, tags)))
         return float(metric.count) if isinstance(metric, Meter | Histogram) else metric()
 
-    def prometheus_text(self) -> str:
-        """Everything in the Prometheus text format."""
-        return "".join(sorted(self._prometheus_lines()))
-
-    def _prometheus_lines(self) -> Iterator[str]:
-        for key, metric in self.items():
-            base = "_".join(
-                filter(None, (_identifier(key.group), _identifier(key.type), _identifier(key.name)))
-            ).lower()
-            labels = ",".join(f'{_identifier(tag)}="{_escape(value)}"' for tag, value in key.tags)
-            suffix = f"{{{labels}}}" if labels else ""
-            if isinstance(metric, Meter):
-                yield f"{base}_total{suffix} {metric.count}\n"
-            elif isinstance(metric, Histogram):
-                for fraction in (0.5, 0.75, 0.95, 0.98, 0.99, 0.999):
-                    quantile = ",".join(filter(None, (labels, f'quantile="{fraction}"')))
-                    yield f"{base}{{{quantile}}} {metric.percentile(fraction)}\n"
-                yield f"{base}_count{suffix} {metric.count}\n"
-                yield f"{base}_sum{suffix} {metric.total}\n"
-            else:
-                try:
-                    yield f"{base}{suffix} {float(metric())}\n"
-                except Exception:
-                    logger.debug("gauge %s cannot be read", key, exc_info=True)
-
 
 def _name(group: str, type_: str, name: str, tags: dict[str, str]) -> MetricName:
     return MetricName(group, type_, name, tuple((key.replace("_", "-"), value) for key, value in tags.items()))
-
-
-def _identifier(text: str) -> str:
-    return "".join(char if char.isalnum() else "_" for char in text)
-
-
-def _escape(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

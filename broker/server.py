@@ -34,6 +34,8 @@ from broker.feature_listener import FeatureListener
 from broker.groups.consumer.config import is_enabled as serves_consumer_groups
 from broker.groups.wiring import make_group_coordinator
 from broker.handlers import import_handlers
+from broker.http.health import Health
+from broker.http.wiring import log_dirs_check, metadata_check, start_http, zookeeper_check
 from broker.inline_apis import inline_rule
 from broker.log_dir_failures import LogDirFailures
 from broker.metadata_cache import LiveBroker, MetadataCache
@@ -43,6 +45,7 @@ from broker.replication.fetch_session import FetchManager, FetchSessionCache
 from broker.replication.replica_manager import ReplicaManager
 from broker.replication.role_changes import RoleChanges
 from broker.replication.wiring import make_replica_manager
+from broker.server_gauges import register_server_gauges
 from broker.server_settings import (
     broker_info,
     cleaner_config,
@@ -77,6 +80,7 @@ from timer.worker import Workers
 
 logger = logging.getLogger(__name__)
 
+_ZOOKEEPER = "ZooKeeper client"
 _GC_THRESHOLDS = (20_000, 20, 50)
 
 
@@ -96,12 +100,14 @@ class BrokerServer:
         self.config = config
         self.clock = clock or SystemClock()
         self.metrics = MetricsRegistry()
+        self._started_ms = self.clock.wall_ms()
         self.state = BrokerState.NOT_RUNNING
         self.context = BrokerContext()
         self._stopped = threading.Event()
         self._stop_lock = threading.Lock()
         self._undo: list[tuple[str, Callable[[], None]]] = []
         self._started = False
+        self.health = Health()
         self.metrics.gauge("kafka.server", "KafkaServer", "BrokerState", lambda: float(self.state))
 
     # ------------------------------------------------------------------ start
@@ -121,6 +127,7 @@ class BrokerServer:
         self.state = BrokerState.STARTING
         config, context, clock, metrics = self.config, self.context, self.clock, self.metrics
         self._warn()
+        self._start_http()
         context.config, context.clock, context.metrics = config, clock, metrics
         context.workers = Workers(metrics, after_step=context.action_queue.run)
         context.authorizer = AllowEverything()
@@ -128,8 +135,9 @@ class BrokerServer:
 
         self.scheduler = BackgroundScheduler(config.get_int("background.threads"), clock, workers=context.workers)
         self.session = self._connect_zookeeper()
+        self.health.add("ZooKeeper", zookeeper_check(self.session))
         self.zk = context.zk = ZkClient(self.session)
-        self._on_stop("ZooKeeper client", self.zk.close)
+        self._on_stop(_ZOOKEEPER, self.zk.close)
         self.zk.create_startup_paths()
         context.cluster_id = self.zk.create_or_get_cluster_id()
         self._determine_broker_id()
@@ -144,8 +152,16 @@ class BrokerServer:
         self._start_log_manager()
 
         context.metadata_cache = MetadataCache(config.broker_id)
+        self.health.add("metadata", metadata_check(context.metadata_cache))
         handlers = handlers_for(config)
         context.served_versions = {key: (row.min_version, row.max_version) for key, row in handlers.items()}
+        register_server_gauges(
+            metrics,
+            broker_id=config.broker_id,
+            cluster_id=context.cluster_id,
+            cache=context.metadata_cache,
+            started_ms=self._started_ms,
+        )
         self._follow_features()
         self.socket_server = SocketServer(
             socket_server_config(config),
@@ -158,6 +174,7 @@ class BrokerServer:
         self._on_stop("controller channel", self.controller_channel.shutdown)
         self.replica_manager = self._make_replica_manager()
         self.replica_manager.startup()
+        metrics.before_read(self.replica_manager.metrics.flush)
         self.log_dir_failures.start()
         self._on_stop("replica manager", self.replica_manager.shutdown)
         self._on_stop("log directory failures", self.log_dir_failures.shutdown)
@@ -176,6 +193,20 @@ class BrokerServer:
         self._on_stop("socket server", self.socket_server.shutdown)
         self.state = BrokerState.RUNNING
         logger.info("broker %d is running in cluster %s", config.broker_id, context.cluster_id)
+
+    def _start_http(self) -> None:
+        self.health.add("broker state", self._state_problem)
+        self.health.add("registration", self._registration_problem)
+        self.http = start_http(self.config, self.metrics, self.health)
+        if self.http is not None:
+            logger.info("metrics and health are served on port %d", self.http.port)
+            self._on_stop("HTTP server", self.http.shutdown)
+
+    def _state_problem(self) -> str | None:
+        return None if self.state is BrokerState.RUNNING else self.state.name.lower()
+
+    def _registration_problem(self) -> str | None:
+        return None if self.context.broker_epoch >= 0 else "not registered"
 
     def _warn(self) -> None:
         """Of what an operator may take for granted and does not have."""
@@ -238,6 +269,7 @@ class BrokerServer:
             workers=self.context.workers,
         )
         self.log_manager.startup()
+        self.health.add("log directories", log_dirs_check(self.log_manager))
         known.clear()  # what is made from now on asks for what holds then
         self._on_stop("log manager", self.log_manager.shutdown)
 
@@ -324,7 +356,8 @@ class BrokerServer:
             workers=self.context.workers,
         )
         # The controller stops after the log manager and before the ZooKeeper client.
-        self._undo.insert(1, ("controller", controller.shutdown))
+        after = [name for name, _ in self._undo].index(_ZOOKEEPER) + 1
+        self._undo.insert(after, ("controller", controller.shutdown))
         return controller
 
     def _on_new_broker_epoch(self, epoch: int) -> None:

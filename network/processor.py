@@ -88,6 +88,7 @@ class Processor:
         self._writer.resume = self._reader.resume
         self._new: Queue[tuple[socket.socket, str]] = Queue(NEW_CONNECTIONS_PER_PROCESSOR)
         self._index = 0
+        self._made = 0
         self._excess = False
         self._wake_up = WakeUp()
         self._woken = False
@@ -146,6 +147,21 @@ class Processor:
     @property
     def connection_count(self) -> int:
         return len(self._table)
+
+    @property
+    def connections_made(self) -> int:
+        """Connections taken since the start, closed ones among them."""
+        return self._made
+
+    @property
+    def requests(self) -> int:
+        """Requests answered since the start, as of a second ago."""
+        return self._request_metrics.requests
+
+    @property
+    def request_bytes(self) -> int:
+        """Bytes of their bodies."""
+        return self._request_metrics.request_bytes
 
     @property
     def expired_sessions(self) -> int:
@@ -214,6 +230,7 @@ class Processor:
                 return
             try:
                 self._table.add(self._make_connection(sock, address))
+                self._made += 1
             except Exception as error:
                 logger.warning("a new connection from %s could not be set up: %s", address, error)
                 sock.close()

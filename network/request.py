@@ -58,6 +58,7 @@ class Request:
         "header",
         "link",
         "local_done_ns",
+        "metric_names",
         "pooled",
         "received_ns",
         "responder",
@@ -97,6 +98,8 @@ class Request:
         self.response_ready_ns = 0
         self.response_dequeued_ns = 0
         self.throttle_time_ms = 0
+        self.metric_names: tuple[str, ...] = (spec.name,)
+        """What it counts as; a handler may know better than the API's name."""
 
     @property
     def body(self) -> memoryview:

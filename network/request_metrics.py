@@ -39,13 +39,16 @@ class RequestMetrics:
         self._pending: list[tuple[Any, ...]] = []
         self._histograms: dict[str, tuple[Histogram, ...]] = {}
         self._rates: dict[tuple[str, int], Meter] = {}
+        self.requests = 0
+        """Requests counted since the start; like `request_bytes` up to date with the last flush."""
+        self.request_bytes = 0
 
     def record(self, request: Request, done_ns: int) -> None:
         header = request.header
         pending = self._pending
         pending.append(
             (
-                request.spec.name,
+                request.metric_names,
                 header.api_version,
                 request.size,
                 request.received_ns,
@@ -64,11 +67,11 @@ class RequestMetrics:
         """Feed what has been recorded to the registry."""
         pending, self._pending = self._pending, []
         counts: dict[tuple[Any, ...], int] = {}
-        for name, version, size, received, dequeued, local, ready, taken, done, throttle in pending:
+        for names, version, size, received, dequeued, local, ready, taken, done, throttle in pending:
             # A handler that answered before it returned did all its work locally.
             local_end = local if received < local < ready else ready
             values = (
-                name,
+                names,
                 version,
                 size,
                 (dequeued - received) // _MS if dequeued > received else 0,
@@ -80,10 +83,13 @@ class RequestMetrics:
                 (done - received) // _MS if done > received else 0,
             )
             counts[values] = counts.get(values, 0) + 1
-        for (name, version, *values_of_one), count in counts.items():
-            for histogram, value in zip(self._of(name), values_of_one, strict=True):
-                histogram.update(value, count)
-            self._rate(name, version).mark(count)
+        for (names, version, *values_of_one), count in counts.items():
+            self.requests += count
+            self.request_bytes += values_of_one[0] * count
+            for name in names:
+                for histogram, value in zip(self._of(name), values_of_one, strict=True):
+                    histogram.update(value, count)
+                self._rate(name, version).mark(count)
 
     def _of(self, name: str) -> tuple[Histogram, ...]:
         found = self._histograms.get(name)

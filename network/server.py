@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from network.acceptor import Acceptor, bind
@@ -29,12 +30,22 @@ logger = logging.getLogger(__name__)
 GROUP = "kafka.network"
 DATA_PLANE = "data-plane"
 CONTROL_PLANE = "control-plane"
+_SOCKET_METRICS = "socket-server-metrics"
 _DRAIN_S = 1.0
 _COLD_READ_THREADS = 2
-_PROCESSOR_GAUGES = (
-    ("Processor", "IdlePercent", "networkProcessor"),
-    ("RequestChannel", "ResponseQueueSize", "processor"),
+_PROCESSOR_GAUGES: tuple[tuple[str, str, str, Callable[[Processor], float]], ...] = (
+    ("Processor", "IdlePercent", "networkProcessor", Processor.idle_ratio),
+    ("RequestChannel", "ResponseQueueSize", "processor", lambda processor: processor.response_queue_size),
 )
+# Attributes of `kafka.server:type=socket-server-metrics,listener=...,networkProcessor=...`.
+_SOCKET_GAUGES: dict[str, Callable[[Processor], float]] = {
+    "connection-count": lambda processor: processor.connection_count,
+    "connection-creation-total": lambda processor: processor.connections_made,
+    "connection-close-total": lambda processor: processor.connections_made - processor.connection_count,
+    "request-total": lambda processor: processor.requests,
+    "incoming-byte-total": lambda processor: processor.request_bytes,
+    "expired-connections-killed-count": lambda processor: processor.expired_sessions,
+}
 
 
 @dataclass(slots=True)
@@ -205,8 +216,7 @@ class SocketServer:
             processor = processors.pop()
             self._data.processors.remove(processor)
             processor.shutdown()
-            for type_, name, tag in _PROCESSOR_GAUGES:
-                self._metrics.remove(GROUP, type_, name, **{tag: str(processor.id)})
+            self._remove_gauges(processor)
 
     # -- parts ---------------------------------------------------------------------------------------------------
 
@@ -277,10 +287,24 @@ class SocketServer:
             max_request_bytes=config.socket_request_max_bytes,
             max_idle_ms=config.connections_max_idle_ms,
         )
-        readers = (processor.idle_ratio, lambda: processor.response_queue_size)
-        for (type_, gauge, tag), reader in zip(_PROCESSOR_GAUGES, readers, strict=True):
-            self._metrics.gauge(GROUP, type_, gauge, reader, **{tag: str(number)})
+        self._add_gauges(processor)
         return processor
+
+    def _add_gauges(self, processor: Processor) -> None:
+        number = str(processor.id)
+        for type_, gauge, tag, value in _PROCESSOR_GAUGES:
+            self._metrics.gauge(GROUP, type_, gauge, partial(value, processor), **{tag: number})
+        for gauge, value in _SOCKET_GAUGES.items():
+            tags = {"listener": processor.listener.name, "networkProcessor": number}
+            self._metrics.gauge("kafka.server", _SOCKET_METRICS, gauge, partial(value, processor), **tags)
+
+    def _remove_gauges(self, processor: Processor) -> None:
+        number = str(processor.id)
+        for type_, gauge, tag, _ in _PROCESSOR_GAUGES:
+            self._metrics.remove(GROUP, type_, gauge, **{tag: number})
+        for gauge in _SOCKET_GAUGES:
+            tags = {"listener": processor.listener.name, "networkProcessor": number}
+            self._metrics.remove("kafka.server", _SOCKET_METRICS, gauge, **tags)
 
     def _close_excess(self) -> None:
         """Have one connection closed of a listener that is not protected."""

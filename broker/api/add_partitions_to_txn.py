@@ -29,6 +29,8 @@ from network.protocol.messages.add_partitions_to_txn import (
 
 Errors = dict[TopicPartition, ErrorCode]
 
+_VERIFICATION_METRICS = ("AddPartitionsToTxnVerification",)
+
 
 def error_form(
     call: Call[AddPartitionsToTxnRequest], code: ErrorCode, message: str | None
@@ -62,6 +64,8 @@ def handle(call: Call[AddPartitionsToTxnRequest]) -> AddPartitionsToTxnResponse 
         if complete:
             call.respond(AddPartitionsToTxnResponse(results_by_transaction=results))
 
+    if all(transaction.verify_only for transaction in transactions):
+        call.raw.metric_names = _VERIFICATION_METRICS
     for transaction in transactions:
         wanted = _partitions(transaction.topics)
         producer = ExpectedProducer(transaction.producer_id, transaction.producer_epoch)

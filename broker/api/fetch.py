@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 _NONE = ErrorCode.NONE
 _NO_RECORDS = b""
+_CONSUMER_METRICS = ("FetchConsumer", "Fetch")
+_FOLLOWER_METRICS = ("FetchFollower", "Fetch")
 _LEADER_HINT_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -68,6 +70,7 @@ def handle(call: Call[FetchRequest]) -> FetchResponse | None:
     request, broker, version = call.request, call.broker, call.header.api_version
     replica_id = request.replica_state.replica_id if version >= 15 else request.replica_id
     is_follower = replica_id >= 0
+    call.raw.metric_names = _FOLLOWER_METRICS if is_follower else _CONSUMER_METRICS
     snapshot = broker.metadata_cache.snapshot
     context = broker.fetch_manager.context(
         version,

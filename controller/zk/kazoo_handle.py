@@ -38,6 +38,7 @@ from controller.zk.ops import (
     WriteOp,
 )
 from controller.zk.session import AuthenticationFailedError, ConnectTimeoutError, SessionExpiredError
+from controller.zk.session_meters import SessionMeters
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +79,9 @@ class KazooHandle:
         on_lost: Callable[[KazooHandle], None],
         secure_acls: bool = False,
         client_options: dict[str, Any] | None = None,
+        meters: SessionMeters | None = None,
     ) -> None:
+        self._meters = meters or SessionMeters()
         self._chroot = chroot
         self._handlers = handlers
         self._on_lost = on_lost
@@ -124,6 +127,11 @@ class KazooHandle:
             with self._state_changed:
                 self.lost = True
                 self._state_changed.notify_all()
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether it has a connection at this moment."""
+        return self._connected
 
     def wait_connected(self) -> None:
         """Block until the connection is there; raises if the session ended meanwhile."""
@@ -263,12 +271,15 @@ class KazooHandle:
             if reconnected:
                 self._read_watched_paths_again()
             self._set_connected(True)
+            self._meters.connects.mark()
         elif state == KazooState.SUSPENDED:
             logger.warning("Connection to ZooKeeper lost, session %#x may still be alive", self.session_id)
             self._set_connected(False)
+            self._meters.disconnects.mark()
         elif not self._closing:
             self._threads.lost = True
             self.auth_failed = self._client.client_state == KeeperState.AUTH_FAILED
+            (self._meters.auth_failures if self.auth_failed else self._meters.expires).mark()
             with self._state_changed:
                 self.lost = True
                 self._connected = False

@@ -24,6 +24,7 @@ from controller.zk.session import (
     SessionHandler,
     ZkError,
 )
+from controller.zk.session_meters import SessionMeters
 from timer.clock import SystemClock
 from timer.worker import Worker, Workers
 
@@ -84,6 +85,7 @@ class KazooSession:
         self._latency: Histogram | None = None
         if metrics is not None:
             self._latency = metrics.histogram("kafka.server", "ZooKeeperClientMetrics", "ZooKeeperRequestLatencyMs")
+        self._meters = SessionMeters() if metrics is None else SessionMeters(metrics)
         self._waited = _Waited()
         self._handlers = HandlerTable()
         self._lock = threading.Condition()
@@ -109,6 +111,12 @@ class KazooSession:
     def session_id(self) -> int:
         handle = self._handle
         return handle.session_id if handle else 0
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a session and it has a connection at this moment."""
+        handle = self._handle
+        return handle is not None and handle.is_connected
 
     def waited_ns(self) -> int:
         return self._waited.ns
@@ -255,6 +263,7 @@ class KazooSession:
             on_lost=self._session_lost,
             secure_acls=self._secure_acls,
             client_options=self._client_options,
+            meters=self._meters,
         )
         handle.start(self._connection_timeout_ms)
         return handle

@@ -58,6 +58,7 @@ class Broker:
             "zookeeper.connect": zookeeper,
             **settings,
         }
+        self.environment: dict[str, str] = {}
         self.process: ManagedProcess | None = None
         self.is_paused = False
 
@@ -84,7 +85,8 @@ class Broker:
         else:
             command = [sys.executable, "-m", "broker", "server", "--config", str(properties)]
         name = f"{self.kind} broker {self.broker_id}"
-        self.process = ManagedProcess(name, command, self.log_file, environment=python_environment(), directory=ROOT)
+        environment = {**python_environment(), **self.environment}
+        self.process = ManagedProcess(name, command, self.log_file, environment=environment, directory=ROOT)
 
     def wait_listening(self) -> None:
         """Until it accepts connections."""

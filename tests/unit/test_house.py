@@ -75,6 +75,7 @@ THREADS = {
     "network/handler_pool.py": 1,
     "network/processor.py": 1,
     "network/server.py": 1,
+    "broker/http/server.py": 1,
     "log/log_dir_loading.py": 2,
 }
 

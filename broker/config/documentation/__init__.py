@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from broker.config.broker_keys import BROKER_KEYS
-from broker.config.documentation import cluster, coordinators, network, security, storage, topics
+from broker.config.documentation import cluster, coordinators, network, odradek, security, storage, topics
 from broker.config.honoured import NOT_HONOURED, TOPIC_NOT_HONOURED, Unkept
 from broker.config.topic_keys import TOPIC_KEYS
 
@@ -24,7 +24,7 @@ def _broker() -> dict[str, str]:
         for key in TOPIC_KEYS.values()
         if key.broker_key is not None
     }
-    for part in (cluster, network, storage, coordinators, security):
+    for part in (cluster, network, storage, coordinators, security, odradek):
         texts.update(part.KEYS)
     return _told({name: texts[name] for name in BROKER_KEYS}, NOT_HONOURED)
 

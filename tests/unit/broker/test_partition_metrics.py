@@ -75,8 +75,3 @@ def test_they_go_with_its_log_directory(broker: LeadingBroker) -> None:
     broker.lead([1, 2])
     broker.manager.handle_log_dir_failure(broker.directory)
     assert gauges(broker) == {}
-
-
-def test_they_can_be_scraped(broker: LeadingBroker) -> None:
-    broker.lead([1], epoch=2)
-    assert 'kafka_cluster_partition_underreplicated{topic="t",partition="0"} 1.0\n' in broker.metrics.prometheus_text()

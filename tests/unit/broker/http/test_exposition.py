@@ -1,0 +1,118 @@
+"""The page as Prometheus' own client library reads it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from broker.http.exposition import CONTENT_TYPE, Exposition
+from broker.http.messages import HttpRequest
+from broker.metrics import MetricsRegistry
+
+ASKED = HttpRequest("/metrics", {}, {})
+
+
+def page(exposition: Exposition) -> str:
+    async def read() -> bytes:
+        response = await exposition.handle(ASKED)
+        assert response.content_type == CONTENT_TYPE
+        assert isinstance(response.body, AsyncIterator)
+        return b"".join([piece async for piece in response.body])
+
+    return asyncio.run(read()).decode()
+
+
+def samples(text: str) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def value(text: str, name: str, **labels: str) -> float:
+    return samples(text)[name, frozenset(labels.items())]
+
+
+def registry() -> MetricsRegistry:
+    metrics = MetricsRegistry()
+    metrics.meter("kafka.server", "BrokerTopicMetrics", "BytesInPerSec").mark(5)
+    for topic in ("a", "b"):
+        metrics.meter("kafka.server", "BrokerTopicMetrics", "BytesInPerSec", topic=topic).mark(3)
+        metrics.gauge("kafka.log", "Log", "Size", lambda: 2**53, topic=topic, partition="0")
+    metrics.histogram("kafka.network", "RequestMetrics", "TotalTimeMs", request="Fetch").update(4)
+    return metrics
+
+
+def test_every_sample_is_read() -> None:
+    text = page(Exposition(registry()))
+    assert value(text, "kafka_server_brokertopicmetrics_bytesin_total") == 5
+    assert value(text, "kafka_server_brokertopicmetrics_bytesin_total", topic="b") == 3
+    assert value(text, "kafka_log_log_size", topic="a", partition="0") == 2**53
+    assert value(text, "kafka_network_requestmetrics_totaltimems", request="Fetch", quantile="0.99") == 4
+    assert value(text, "kafka_network_requestmetrics_totaltimems_count", request="Fetch") == 1
+
+
+def test_a_family_is_described_once_and_stands_together() -> None:
+    text = page(Exposition(registry()))
+    kinds = {family.name: family.type for family in text_string_to_metric_families(text)}
+    assert kinds["kafka_server_brokertopicmetrics_bytesin"] == "counter"
+    assert kinds["kafka_network_requestmetrics_totaltimems"] == "summary"
+    assert kinds["kafka_log_log_size"] == "gauge"
+    names = [line.split("{")[0].split(" ")[0] for line in text.splitlines() if not line.startswith("#")]
+    runs = [name for place, name in enumerate(names) if place == 0 or names[place - 1] != name]
+    ours = [name for name in runs if name.startswith("kafka_log")]
+    assert len(ours) == len(set(ours))
+    assert text.count("# TYPE kafka_log_log_size ") == 1
+
+
+def test_the_process_and_its_collector_are_shown() -> None:
+    text = page(Exposition(MetricsRegistry()))
+    assert value(text, "process_resident_memory_bytes") > 1_000_000
+    assert value(text, "process_open_fds") > 0
+    assert ("python_gc_collections_total", frozenset({("generation", "2")})) in samples(text)
+
+
+def test_series_of_partitions_can_be_left_out() -> None:
+    text = page(Exposition(registry(), partitions=False))
+    assert "kafka_log_log_size" not in text
+    assert value(text, "kafka_server_brokertopicmetrics_bytesin_total", topic="a") == 3
+
+
+def test_what_is_added_removed_and_replaced_shows_in_the_next_page() -> None:
+    metrics = registry()
+    exposition = Exposition(metrics)
+    page(exposition)
+    metrics.gauge("kafka.log", "Log", "Size", lambda: 1, topic="c", partition="0")
+    metrics.gauge("kafka.log", "Log", "Size", lambda: 2, topic="a", partition="0")
+    metrics.remove("kafka.log", "Log", "Size", topic="b", partition="0")
+    sizes = {
+        dict(labels)["topic"]: number
+        for (name, labels), number in samples(page(exposition)).items()
+        if name == "kafka_log_log_size"
+    }
+    assert sizes == {"a": 2, "c": 1}
+
+
+def test_a_metric_that_cannot_be_read_takes_nothing_else_with_it() -> None:
+    metrics = registry()
+
+    def broken() -> float:
+        raise OSError("the directory is gone")
+
+    metrics.gauge("kafka.log", "Log", "Size", broken, topic="a", partition="0")
+    text = page(Exposition(metrics))
+    assert value(text, "kafka_log_log_size", topic="b", partition="0") == 2**53
+    assert ("kafka_log_log_size", frozenset({("topic", "a"), ("partition", "0")})) not in samples(text)
+
+
+def test_a_page_longer_than_a_slice_is_whole() -> None:
+    metrics = MetricsRegistry()
+    for number in range(3000):
+        metrics.gauge("kafka.log", "Log", "Size", lambda number=number: number, topic="t", partition=str(number))  # type: ignore[misc]
+    found = samples(page(Exposition(metrics)))
+    assert [found["kafka_log_log_size", frozenset({("topic", "t"), ("partition", str(n))})] for n in range(3000)] == [
+        *range(3000)
+    ]

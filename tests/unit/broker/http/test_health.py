@@ -1,0 +1,63 @@
+"""Readiness, check by check."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from broker.http.health import CHECKS, Health
+from broker.http.messages import HttpRequest, HttpResponse
+
+ASKED = HttpRequest("/health/ready", {}, {})
+
+
+def told(response: HttpResponse) -> tuple[int, dict[str, str]]:
+    assert isinstance(response.body, bytes)
+    shown = json.loads(response.body)
+    assert shown["status"] == ("ready" if response.status == 200 else "not ready")
+    return response.status, shown["checks"]
+
+
+def ready(health: Health) -> tuple[int, dict[str, str]]:
+    return told(asyncio.run(health.ready(ASKED)))
+
+
+def test_not_ready_until_every_check_is_announced_and_passes() -> None:
+    health = Health()
+    assert ready(health) == (503, dict.fromkeys(CHECKS, "not started yet"))
+    for name in CHECKS:
+        assert ready(health)[0] == 503
+        health.add(name, lambda: None)
+    assert ready(health) == (200, dict.fromkeys(CHECKS, "ok"))
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_one_problem_is_enough(name: str) -> None:
+    health = Health()
+    for each in CHECKS:
+        health.add(each, lambda: None)
+    health.add(name, lambda: "gone")
+    assert ready(health) == (503, {**dict.fromkeys(CHECKS, "ok"), name: "gone"})
+
+
+def test_a_check_that_fails_is_a_problem() -> None:
+    health = Health()
+
+    def broken() -> str | None:
+        raise RuntimeError("no snapshot")
+
+    for each in CHECKS:
+        health.add(each, broken)
+    status, checks = ready(health)
+    assert (status, set(checks.values())) == (503, {"cannot be told: no snapshot"})
+
+
+def test_checks_have_known_names() -> None:
+    with pytest.raises(ValueError, match="zookeper"):
+        Health().add("zookeper", lambda: None)
+
+
+def test_it_lives_whatever_the_checks_say() -> None:
+    assert asyncio.run(Health().live(ASKED)).status == 200
