@@ -67,7 +67,7 @@ class DelayedDeleteTopics(DelayedOperation):
     def __init__(
         self,
         timeout_ms: int,
-        results: Mapping[str, ResultT],
+        results: dict[str, ErrorCode],
         metadata_cache: MetadataCache,
         callback: Callable[[], None],
     ) -> None:
@@ -78,16 +78,14 @@ class DelayedDeleteTopics(DelayedOperation):
 
     def _waiting(self) -> list[str]:
         known = self._metadata_cache.snapshot.topics
-        return [
-            topic for topic, result in self._results.items() if result.error_code == ErrorCode.NONE and topic in known
-        ]
+        return [topic for topic, error in self._results.items() if error is ErrorCode.NONE and topic in known]
 
     def try_complete(self) -> bool:
         return False if self._waiting() else self.force_complete()
 
     def on_complete(self) -> None:
         for topic in self._waiting():
-            self._results[topic].error_code = ErrorCode.REQUEST_TIMED_OUT
+            self._results[topic] = ErrorCode.REQUEST_TIMED_OUT
         self._callback()
 
     def on_expiration(self) -> None:

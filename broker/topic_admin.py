@@ -17,7 +17,6 @@ from controller.zk.placement import assign_replicas
 from network.protocol.errors import ApiError, ErrorCode, error_of
 from network.protocol.messages.create_partitions import CreatePartitionsTopic, CreatePartitionsTopicResult
 from network.protocol.messages.create_topics import CreatableTopic, CreatableTopicResult
-from network.protocol.messages.delete_topics import DeletableTopicResult
 from network.protocol.uuids import ZERO_UUID
 from timer.purgatory import DelayedOperation, Purgatory
 
@@ -108,6 +107,7 @@ class TopicAdmin:
             return CreatableTopicResult(name=name, error_code=code, error_message=message, configs=[])
         return CreatableTopicResult(
             name=name,
+            error_message=None,
             topic_id=topic_id or ZERO_UUID,
             num_partitions=len(assignment),
             replication_factor=len(next(iter(assignment.values()))),
@@ -206,29 +206,24 @@ class TopicAdmin:
         self,
         topics: Sequence[str],
         timeout_ms: int,
-        respond: Callable[[dict[str, DeletableTopicResult]], None],
+        respond: Callable[[dict[str, ErrorCode]], None],
     ) -> None:
         """Mark topics for deletion; `respond` is called when they are gone from the metadata, or at the timeout."""
-        results: dict[str, DeletableTopicResult] = {}
-        good = []
-        for name in topics:
-            result = results[name] = DeletableTopicResult(name=name, topic_id=self._metadata_cache.topic_id(name))
-            try:
-                self._zk_admin.delete_topic(name)
-            except Exception as error:
-                code, result.error_message = error_of(error)
-                result.error_code = code
-                if code is ErrorCode.UNKNOWN_SERVER_ERROR:
-                    logger.error("deleting topic %s failed", name, exc_info=error)
-            else:
-                good.append(name)
-        if not good:
-            respond(results)
+        results = {name: self._delete_one(name) for name in topics}
+        good = [name for name, error in results.items() if error is ErrorCode.NONE]
+        if good and timeout_ms > 0:
+            operation = DelayedDeleteTopics(timeout_ms, results, self._metadata_cache, lambda: respond(results))
+            self._purgatory.try_complete_else_watch(operation, good)
             return
-        if timeout_ms <= 0:
-            for name in good:
-                results[name].error_code = ErrorCode.REQUEST_TIMED_OUT
-            respond(results)
-            return
-        operation = DelayedDeleteTopics(timeout_ms, results, self._metadata_cache, lambda: respond(results))
-        self._purgatory.try_complete_else_watch(operation, good)
+        results.update(dict.fromkeys(good, ErrorCode.REQUEST_TIMED_OUT))
+        respond(results)
+
+    def _delete_one(self, name: str) -> ErrorCode:
+        try:
+            self._zk_admin.delete_topic(name)
+        except Exception as error:
+            code, _ = error_of(error)
+            if code is ErrorCode.UNKNOWN_SERVER_ERROR:
+                logger.error("deleting topic %s failed", name, exc_info=error)
+            return code
+        return ErrorCode.NONE

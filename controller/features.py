@@ -90,7 +90,7 @@ class Features:
         if update.upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
             return refuse("Received unknown upgrade type.")
         if update.level >= 1:
-            return refuse(f"Could not apply finalized feature update: '{update.name}' is not supported.")
+            return refuse("Could not apply finalized feature update because the provided feature is not supported.")
         if update.upgrade_type == UPGRADE:
             return refuse("Can not provide a level below 1 without the downgrade flag set: that deletes the feature.")
         if update.name not in finalized:

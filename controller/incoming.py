@@ -170,7 +170,7 @@ class ControllerRequests:
                         error_message=result.message or (None if result.ok else result.code.message),
                     )
                 )
-            callback(AlterPartitionReassignmentsResponse(error_message=None, responses=list(topics.values())))
+            callback(AlterPartitionReassignmentsResponse(error_message="", responses=list(topics.values())))
 
         self._request(
             "ApiPartitionReassignment",
@@ -204,7 +204,7 @@ class ControllerRequests:
                         removing_replicas=list(assignment.removing),
                     )
                 )
-            callback(ListPartitionReassignmentsResponse(error_message=None, topics=list(topics.values())))
+            callback(ListPartitionReassignmentsResponse(error_message="", topics=list(topics.values())))
 
         self._request(
             "ListPartitionReassignments",

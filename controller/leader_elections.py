@@ -148,7 +148,9 @@ class LeaderElections:
             elif context.is_queued_for_deletion(partition.topic):
                 results[partition] = ElectionResult(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
             elif self._has_valid_leader(partition, election):
-                results[partition] = ElectionResult(ErrorCode.ELECTION_NOT_NEEDED)
+                results[partition] = ElectionResult(
+                    ErrorCode.ELECTION_NOT_NEEDED, ErrorCode.ELECTION_NOT_NEEDED.message
+                )
             else:
                 electable.append(partition)
         results.update(self._elect(electable, election, trigger))

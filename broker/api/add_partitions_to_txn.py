@@ -37,7 +37,8 @@ def error_form(
 ) -> AddPartitionsToTxnResponse:
     """The same code for every partition (versions below 4) or at the top."""
     if call.version < 4:
-        return _client_response(dict.fromkeys(_partitions(call.request.v3_and_below_topics), code))
+        topics = _entry_by_entry(call.request.v3_and_below_topics, code)
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
     return AddPartitionsToTxnResponse(error_code=code)
 
 
@@ -55,11 +56,9 @@ def handle(call: Call[AddPartitionsToTxnRequest]) -> AddPartitionsToTxnResponse 
     results: list[AddPartitionsToTxnResult] = []
     lock = threading.Lock()
 
-    def finish(transactional_id: str, errors: Errors) -> None:
+    def finish(transactional_id: str, topic_results: list[AddPartitionsToTxnTopicResult]) -> None:
         with lock:
-            results.append(
-                AddPartitionsToTxnResult(transactional_id=transactional_id, topic_results=_topic_results(errors))
-            )
+            results.append(AddPartitionsToTxnResult(transactional_id=transactional_id, topic_results=topic_results))
             complete = len(results) == len(transactions)
         if complete:
             call.respond(AddPartitionsToTxnResponse(results_by_transaction=results))
@@ -72,21 +71,27 @@ def handle(call: Call[AddPartitionsToTxnRequest]) -> AddPartitionsToTxnResponse 
         name = transaction.transactional_id
         unknown = [tp for tp in wanted if not broker.metadata_cache.contains(tp.topic, tp.partition)]
         if unknown:
-            finish(name, _refused(wanted, dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)))
+            faults = dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            finish(name, _topic_results(_refused(wanted, faults)))
         elif transaction.verify_only:
-            finish(name, broker.txn_coordinator.verify_partitions(name, producer, wanted))
+            finish(name, _topic_results(broker.txn_coordinator.verify_partitions(name, producer, wanted)))
         else:
             broker.txn_coordinator.add_partitions(
                 name,
                 producer,
                 frozenset(wanted),
-                partial(_added, finish, name, wanted),
+                partial(_added, finish, name, transaction.topics),
             )
     return None
 
 
-def _added(finish: Callable[[str, Errors], None], name: str, wanted: list[TopicPartition], error: ErrorCode) -> None:
-    finish(name, dict.fromkeys(wanted, error))
+def _added(
+    finish: Callable[[str, list[AddPartitionsToTxnTopicResult]], None],
+    name: str,
+    topics: list[AddPartitionsToTxnTopic],
+    error: ErrorCode,
+) -> None:
+    finish(name, _entry_by_entry(topics, error))
 
 
 def _handle_client(call: Call[AddPartitionsToTxnRequest]) -> AddPartitionsToTxnResponse | None:
@@ -103,12 +108,13 @@ def _handle_client(call: Call[AddPartitionsToTxnRequest]) -> AddPartitionsToTxnR
         elif not broker.metadata_cache.contains(tp.topic, tp.partition):
             faults[tp] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if faults:
-        return _client_response(_refused(wanted, faults))
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_topic_results(_refused(wanted, faults)))
 
     def respond(error: ErrorCode) -> None:
         if call.version < 2 and error is ErrorCode.PRODUCER_FENCED:
             error = ErrorCode.INVALID_PRODUCER_EPOCH
-        call.respond(_client_response(dict.fromkeys(wanted, error)))
+        topics = _entry_by_entry(request.v3_and_below_topics, error)
+        call.respond(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics))
 
     producer = ExpectedProducer(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
     broker.txn_coordinator.add_partitions(transactional_id, producer, frozenset(wanted), respond)
@@ -124,11 +130,22 @@ def _refused(wanted: list[TopicPartition], faults: Errors) -> Errors:
     return {tp: faults.get(tp, ErrorCode.OPERATION_NOT_ATTEMPTED) for tp in wanted}
 
 
-def _client_response(errors: Errors) -> AddPartitionsToTxnResponse:
-    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_topic_results(errors))
+def _entry_by_entry(topics: list[AddPartitionsToTxnTopic], error: ErrorCode) -> list[AddPartitionsToTxnTopicResult]:
+    """One code for all of them, in the shape of the request, also where that names a partition twice."""
+    return [
+        AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=[
+                AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=error)
+                for index in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]
 
 
 def _topic_results(errors: Errors) -> list[AddPartitionsToTxnTopicResult]:
+    """Each topic and each partition once."""
     by_topic: dict[str, list[AddPartitionsToTxnPartitionResult]] = {}
     for tp, error in errors.items():
         by_topic.setdefault(tp.topic, []).append(

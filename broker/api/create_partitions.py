@@ -18,7 +18,8 @@ from network.protocol.messages.create_partitions import (
 
 
 def _error_form(call: Call[CreatePartitionsRequest], code: ErrorCode, message: str | None) -> CreatePartitionsResponse:
-    return CreatePartitionsResponse(results=[_failed(topic.name, code, message) for topic in call.request.topics])
+    names = dict.fromkeys(topic.name for topic in call.request.topics)
+    return CreatePartitionsResponse(results=[_failed(name, code, message) for name in names])
 
 
 def _failed(name: str, code: ErrorCode, message: str | None = None) -> CreatePartitionsTopicResult:

@@ -2,6 +2,7 @@
 
 -1 partitions or replicas mean the broker's defaults. Answered when every partition has a leader in this broker's
 metadata; REQUEST_TIMED_OUT means that the creation goes on. From version 5 the answer shows the resulting configs.
+A name that is there twice is refused, each of its entries with an answer of its own.
 """
 
 from __future__ import annotations
@@ -20,13 +21,12 @@ from network.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from network.protocol.uuids import ZERO_UUID
 
 _METADATA_TOPIC = "__cluster_metadata"
 
 
 def _error_form(call: Call[CreateTopicsRequest], code: ErrorCode, message: str | None) -> CreateTopicsResponse:
-    return CreateTopicsResponse(topics=[_failed(topic.name, code, message) for topic in call.request.topics])
+    return CreateTopicsResponse(topics=[_failed(topic.name, code, message or "") for topic in call.request.topics])
 
 
 def _failed(name: str, code: ErrorCode, message: str | None = None) -> CreatableTopicResult:
@@ -45,7 +45,7 @@ def handle(call: Call[CreateTopicsRequest]) -> None:
         if name == _METADATA_TOPIC:
             failed[name] = _failed(name, ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
         elif counts[name] > 1:
-            failed[name] = _failed(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            failed[name] = _failed(name, ErrorCode.INVALID_REQUEST, "Found multiple entries for this topic.")
         elif not _may_create(call, name):
             failed[name] = _failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
         else:
@@ -55,7 +55,7 @@ def handle(call: Call[CreateTopicsRequest]) -> None:
         for topic in good:
             _finish(call, topic, results[topic.name])
         everything = {**failed, **results}
-        call.respond(CreateTopicsResponse(topics=[everything[name] for name in counts]))
+        call.respond(CreateTopicsResponse(topics=[everything[topic.name] for topic in request.topics]))
 
     if good:
         call.broker.topic_admin.create(good, request.timeout_ms, request.validate_only, respond)
@@ -66,10 +66,7 @@ def handle(call: Call[CreateTopicsRequest]) -> None:
 def _finish(call: Call[CreateTopicsRequest], topic: CreatableTopic, result: CreatableTopicResult) -> None:
     if result.error_code != ErrorCode.NONE:
         result.num_partitions = result.replication_factor = -1
-        result.topic_id = ZERO_UUID
         result.configs = []
-        if result.error_message is None:
-            result.error_message = ErrorCode(result.error_code).message  # type: ignore[call-arg]
         return
     authorizer = call.broker.authorizer
     if not authorizer.authorize(call.connection, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name):

@@ -1,4 +1,8 @@
-"""DeleteTopics (key 20, versions 0-6): controller only. From version 6 a topic may be named by its id."""
+"""DeleteTopics (key 20, versions 0-6): controller only. From version 6 a topic may be named by its id.
+
+Every entry of the request has its answer, in the request's order, also when two mean the same topic. An answer to a
+name carries no id; none has a message, for which version 5 made room.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +22,12 @@ from network.protocol.uuids import ZERO_UUID
 def _error_form(call: Call[DeleteTopicsRequest], code: ErrorCode, message: str | None) -> DeleteTopicsResponse:
     if call.version >= 6:
         answers = [
-            DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=code, error_message=message)
+            DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=code, error_message=None)
             for topic in call.request.topics
         ]
     else:
         answers = [
-            DeletableTopicResult(name=name, error_code=code, error_message=message) for name in call.request.topic_names
+            DeletableTopicResult(name=name, error_code=code, error_message=None) for name in call.request.topic_names
         ]
     return DeleteTopicsResponse(responses=answers)
 
@@ -35,24 +39,28 @@ def handle(call: Call[DeleteTopicsRequest]) -> None:
     if not broker.config.get_bool("delete.topic.enable"):
         code = ErrorCode.TOPIC_DELETION_DISABLED if call.version >= 3 else ErrorCode.INVALID_REQUEST
         raise ApiError(code)
-    failed: list[DeletableTopicResult] = []
-    good: list[str] = []
+    entries: list[DeletableTopicResult] = []
+    good: dict[str, list[DeletableTopicResult]] = {}
     for name, topic_id in _asked(call):
-        if name is None:
-            failed.append(DeletableTopicResult(name=None, topic_id=topic_id, error_code=ErrorCode.UNKNOWN_TOPIC_ID))
-            continue
+        entry = DeletableTopicResult(name=name, topic_id=topic_id, error_message=None)
+        entries.append(entry)
         error = _refusal(call, name, by_id=topic_id != ZERO_UUID)
-        if error is None:
-            good.append(name)
-            continue
-        hidden = topic_id != ZERO_UUID and not _allowed(call, Operation.DESCRIBE, name)
-        failed.append(DeletableTopicResult(name=None if hidden else name, topic_id=topic_id, error_code=error))
+        if error is not None:
+            entry.error_code = error
+            if name is not None and topic_id != ZERO_UUID and not _allowed(call, Operation.DESCRIBE, name):
+                entry.name = None
+        else:
+            assert name is not None
+            good.setdefault(name, []).append(entry)
 
-    def respond(results: dict[str, DeletableTopicResult]) -> None:
-        call.respond(DeleteTopicsResponse(responses=[*failed, *results.values()]))
+    def respond(errors: dict[str, ErrorCode]) -> None:
+        for name, error in errors.items():
+            for entry in good[name]:
+                entry.error_code = error
+        call.respond(DeleteTopicsResponse(responses=entries))
 
     if good:
-        broker.topic_admin.delete(list(dict.fromkeys(good)), request.timeout_ms, respond)
+        broker.topic_admin.delete(list(good), request.timeout_ms, respond)
     else:
         respond({})
 
@@ -72,7 +80,9 @@ def _asked(call: Call[DeleteTopicsRequest]) -> list[tuple[str | None, bytes]]:
     return asked
 
 
-def _refusal(call: Call[DeleteTopicsRequest], name: str, *, by_id: bool) -> ErrorCode | None:
+def _refusal(call: Call[DeleteTopicsRequest], name: str | None, *, by_id: bool) -> ErrorCode | None:
+    if name is None:
+        return ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if by_id and not _allowed(call, Operation.DESCRIBE, name):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if not _allowed(call, Operation.DELETE, name):

@@ -33,13 +33,14 @@ _KNOWN_TYPES = (TOPIC_RESOURCE, BROKER_RESOURCE, LOGGER_RESOURCE, CLIENT_METRICS
 
 
 def _error_form(call: Call[DescribeConfigsRequest], code: ErrorCode, message: str | None) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(results=[_failed(resource, code, message) for resource in call.request.resources])
+    text = message or code.message
+    return DescribeConfigsResponse(results=[_failed(resource, code, text) for resource in call.request.resources])
 
 
 def _failed(resource: DescribeConfigsResource, code: ErrorCode, message: str | None) -> DescribeConfigsResult:
     return DescribeConfigsResult(
         error_code=code,
-        error_message=message or code.message,
+        error_message=message or "",
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
     )
@@ -64,7 +65,7 @@ def handle(call: Call[DescribeConfigsRequest]) -> DescribeConfigsResponse:
         results.append(
             DescribeConfigsResult(
                 error_code=ErrorCode.NONE,
-                error_message=None,
+                error_message="",
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
                 configs=[_result(call, entry) for entry in entries if wanted is None or entry.name in wanted],
@@ -106,7 +107,7 @@ def _entries(call: Call[DescribeConfigsRequest], resource: DescribeConfigsResour
         return logger_entries()
     if name == "":
         raise ApiError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
-    return ()
+    raise ApiError(ErrorCode.INVALID_REQUEST, "Config type client-metrics is only supported on KRaft clusters")
 
 
 def _result(call: Call[DescribeConfigsRequest], entry: ConfigEntry) -> DescribeConfigsResourceResult:

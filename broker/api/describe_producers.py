@@ -50,14 +50,15 @@ def _describe(call: Call[DescribeProducersRequest], topic: str, partition: int) 
     try:
         return PartitionResponse(partition_index=partition, active_producers=_producers(call, topic, partition))
     except ApiError as error:
-        return PartitionResponse(partition_index=partition, error_code=error.code, error_message=error.message)
+        text = error.message or error.code.message
+        return PartitionResponse(partition_index=partition, error_code=error.code, error_message=text)
 
 
 def _producers(call: Call[DescribeProducersRequest], topic: str, partition: int) -> list[ProducerState]:
     broker = call.broker
     fault = topic_name_fault(topic)
     if fault is not None:
-        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, fault)
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {fault}")
     if not broker.authorizer.authorize(call.connection, Operation.READ, ResourceType.TOPIC, topic):
         raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     tp = TopicPartition(topic, partition)

@@ -74,7 +74,7 @@ def handle(call: Call[ElectLeadersRequest]) -> None:
         broker.replica_manager.delayed.elect_leader.try_complete_else_watch(operation, list(elected))
 
     if not is_controller(call):
-        refusal = ElectionResult(ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_CONTROLLER.message)
+        refusal = ElectionResult(ErrorCode.NOT_CONTROLLER)
         respond(dict.fromkeys(partitions, refusal))
         return
     broker.controller.elect_leaders(partitions, election, on_elected)

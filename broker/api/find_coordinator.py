@@ -36,7 +36,9 @@ def handle(call: Call[FindCoordinatorRequest]) -> FindCoordinatorResponse:
     if request.key_type == _SHARE and version >= 6:
         if not may(call, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
             raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "")
+    if request.key_type == _SHARE and version >= 4:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "")
     if request.key_type not in _TYPES:
         raise ApiError(ErrorCode.INVALID_REQUEST)
     keys = request.coordinator_keys if version >= 4 else [request.key]
@@ -67,7 +69,14 @@ def _partition(call: Call[FindCoordinatorRequest], key_type: int, topic: str, ke
 
 
 def _failed(key: str, error: ErrorCode, message: str | None = None) -> Coordinator:
-    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=message or error.message)
+    return Coordinator(
+        key=key,
+        node_id=-1,
+        host="",
+        port=-1,
+        error_code=error,
+        error_message=error.message if message is None else message,
+    )
 
 
 def _response(call: Call[FindCoordinatorRequest], found: list[Coordinator]) -> FindCoordinatorResponse:
@@ -76,7 +85,7 @@ def _response(call: Call[FindCoordinatorRequest], found: list[Coordinator]) -> F
     (only,) = found
     return FindCoordinatorResponse(
         error_code=only.error_code,
-        error_message=only.error_message,
+        error_message=only.error_message or "NONE",
         node_id=only.node_id,
         host=only.host,
         port=only.port,

@@ -26,7 +26,7 @@ def handle(call: Call[ListTransactionsRequest]) -> ListTransactionsResponse:
     )
     allowed = call.broker.authorizer.authorize
     return ListTransactionsResponse(
-        unknown_state_filters=[name for name in request.state_filters if name not in _BY_NAME],
+        unknown_state_filters=list(dict.fromkeys(name for name in request.state_filters if name not in _BY_NAME)),
         transaction_states=[
             TransactionState(
                 transactional_id=metadata.transactional_id,

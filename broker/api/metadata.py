@@ -2,7 +2,8 @@
 
 In version 0 an empty topic list means all topics; from version 1 a null list does, and an empty one means none.
 Version 12 may ask by topic id. Missing topics are created if the broker and the request allow it, and are then
-reported with LEADER_NOT_AVAILABLE until they have leaders.
+reported with LEADER_NOT_AVAILABLE until they have leaders. A topic that is asked for twice is answered once; names that
+are not there come last, ids first.
 """
 
 from __future__ import annotations
@@ -59,7 +60,11 @@ def handle(call: Call[MetadataRequest]) -> MetadataResponse:
         names = [name for name in snapshot.topics if _may_describe(call, name)]
         topics.extend(_topic(call, snapshot, name) for name in names)
     elif version >= 12 and any(topic.topic_id != ZERO_UUID for topic in request.topics):
-        topics.extend(_topic_by_id(call, snapshot, topic.topic_id) for topic in request.topics)
+        # Entries without an id are overlooked then.
+        ids = dict.fromkeys(topic.topic_id for topic in request.topics if topic.topic_id != ZERO_UUID)
+        unknown = [topic_id for topic_id in ids if topic_id not in snapshot.topic_names]
+        known = [topic_id for topic_id in ids if topic_id in snapshot.topic_names]
+        topics.extend(_topic_by_id(call, snapshot, topic_id) for topic_id in unknown + known)
     else:
         asked = dict.fromkeys(topic.name or "" for topic in request.topics)
         topics.extend(_topics_by_name(call, snapshot, asked))
@@ -109,25 +114,26 @@ def _topics_by_name(
         call.version < 4 or call.request.allow_auto_topic_creation
     )
     found: list[MetadataResponseTopic] = []
+    failed: list[MetadataResponseTopic] = []
     missing: list[str] = []
     for name in names:
         if not _may_describe(call, name):
-            found.append(_failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            failed.append(_failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         elif name in snapshot.topics:
             found.append(_topic(call, snapshot, name))
         elif not may_create:
             valid = is_valid_topic_name(name)
-            found.append(
+            failed.append(
                 _failed(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if valid else ErrorCode.INVALID_TOPIC_EXCEPTION)
             )
         elif not _may_create(call, name):
-            found.append(_failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            failed.append(_failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         else:
             missing.append(name)
     if missing:
         results = broker.auto_topic_creation.create(missing)
-        found.extend(_failed(name, results[name]) for name in missing)
-    return found
+        failed.extend(_failed(name, results[name]) for name in missing)
+    return found + failed
 
 
 def _may_create(call: Call[MetadataRequest], name: str) -> bool:

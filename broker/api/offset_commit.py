@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from broker.api.authorization import Operation
 from broker.api.group_checks import (
+    by_topic,
     partitions_of,
     require_group,
     require_static_members,
@@ -19,7 +20,6 @@ from broker.groups.offsets.commits import Offsets, Results
 from broker.groups.offsets.committer import Committer
 from broker.groups.offsets.group_offsets import OffsetAndMetadata
 from broker.groups.offsets.zookeeper import commit_to_zookeeper
-from log.topic_partition import TopicPartition
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.offset_commit import (
@@ -33,7 +33,7 @@ from network.protocol.messages.offset_commit import (
 
 def _error_form(call: Call[OffsetCommitRequest], code: ErrorCode, message: str | None) -> OffsetCommitResponse:
     everything = {name: code for name, _ in partitions_of(call.request.topics)}
-    return _response(call.request, everything)
+    return _response(everything)
 
 
 @api(ApiKey.OFFSET_COMMIT, versions=(0, 9), error_form=_error_form)
@@ -46,7 +46,7 @@ def handle(call: Call[OffsetCommitRequest]) -> None:
     offsets: Offsets = {name: _value(call, partition, now) for name, partition in accepted.items()}
 
     def respond(results: Results) -> None:
-        call.respond(_response(request, {**results, **refused}))
+        call.respond(_response({**refused, **results}))
 
     if not offsets:
         respond({})
@@ -76,19 +76,17 @@ def _value(call: Call[OffsetCommitRequest], partition: OffsetCommitRequestPartit
     )
 
 
-def _response(request: OffsetCommitRequest, results: Results) -> OffsetCommitResponse:
+def _response(results: Results) -> OffsetCommitResponse:
+    """Each topic and each partition once, whatever the request repeats."""
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponseTopic(
-                name=topic.name,
+                name=topic,
                 partitions=[
-                    OffsetCommitResponsePartition(
-                        partition_index=partition.partition_index,
-                        error_code=results[TopicPartition(topic.name, partition.partition_index)],
-                    )
-                    for partition in topic.partitions
+                    OffsetCommitResponsePartition(partition_index=index, error_code=error)
+                    for index, error in partitions
                 ],
             )
-            for topic in request.topics
+            for topic, partitions in by_topic(results)
         ]
     )

@@ -153,23 +153,17 @@ def _append(
 
 
 def first_batch_fault(records: Any, size: int, attributes: int, version: int) -> PartitionAppendResult | None:
-    """What version 3 and later refuse before the log is asked."""
-    if size < _HEADER_SIZE:
-        text = f"Produce requests with version {version} must have at least one record batch per partition"
-        if size == 0 or size <= _MAGIC_AT or records[_MAGIC_AT] == 2:
-            return PartitionAppendResult(ErrorCode.INVALID_RECORD, error_message=text)
-    if records[_MAGIC_AT] != 2:
-        text = (
-            f"Produce requests with version {version} are only allowed to contain record batches with magic version 2"
-        )
-        return PartitionAppendResult(ErrorCode.INVALID_RECORD, error_message=text)
+    """What version 3 and later refuse before the log is asked; as in Kafka the answer has a code without a text.
+
+    That is anything but exactly one batch of the current format, and zstd before version 7.
+    """
+    if size < _HEADER_SIZE or records[_MAGIC_AT] != 2:
+        return PartitionAppendResult(ErrorCode.INVALID_RECORD)
     length = _INT(records, _LENGTH_AT)[0]
     if 0 <= length + 12 < size:
-        text = f"Produce requests with version {version} are only allowed to contain exactly one record batch"
-        return PartitionAppendResult(ErrorCode.INVALID_RECORD, error_message=text)
+        return PartitionAppendResult(ErrorCode.INVALID_RECORD)
     if attributes & _CODEC_MASK == _ZSTD and version < 7:
-        text = f"Produce requests with version {version} are not allowed to use ZStandard compression"
-        return PartitionAppendResult(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, error_message=text)
+        return PartitionAppendResult(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     return None
 
 
@@ -212,10 +206,22 @@ def _respond(call: Call[ProduceRequest], request: ProduceRequest, results: Resul
                     answer.current_leader = _current_leader(call, tp)
             partitions.append(answer)
         topics.append(TopicProduceResponse(name=name, partition_responses=partitions))
+    if len(topics) > 1 or len(results) != len(topics[0].partition_responses if topics else ()):
+        topics = _once(topics)
     response = ProduceResponse(responses=topics)
     if moved is not None:
         response.node_endpoints = _endpoints(call, moved)
     call.respond(response)
+
+
+def _once(topics: list[TopicProduceResponse]) -> list[TopicProduceResponse]:
+    """Each topic and each partition once, whatever the request repeats: of a partition's batches the last was taken."""
+    merged: dict[str, dict[int, PartitionProduceResponse]] = {}
+    for topic in topics:
+        merged.setdefault(topic.name, {}).update((answer.index, answer) for answer in topic.partition_responses)
+    return [
+        TopicProduceResponse(name=name, partition_responses=list(answers.values())) for name, answers in merged.items()
+    ]
 
 
 def _set_error(answer: PartitionProduceResponse, result: PartitionAppendResult, version: int) -> None:

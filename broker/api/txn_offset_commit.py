@@ -7,12 +7,11 @@
 from __future__ import annotations
 
 from broker.api.authorization import Operation, ResourceType
-from broker.api.group_checks import may, partitions_of, require_group, sort_out
+from broker.api.group_checks import by_topic, may, partitions_of, require_group, sort_out
 from broker.api.registry import Call, api
 from broker.groups.offsets.commits import Offsets, Results
 from broker.groups.offsets.committer import Committer, TransactionalProducer
 from broker.groups.offsets.group_offsets import OffsetAndMetadata
-from log.topic_partition import TopicPartition
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.txn_offset_commit import (
@@ -44,7 +43,7 @@ def handle(call: Call[TxnOffsetCommitRequest]) -> None:
     }
 
     def respond(results: Results) -> None:
-        call.respond(_response(call, {**results, **refused}))
+        call.respond(_response(call, {**refused, **results}))
 
     if not offsets:
         respond({})
@@ -55,6 +54,8 @@ def handle(call: Call[TxnOffsetCommitRequest]) -> None:
 
 
 def _response(call: Call[TxnOffsetCommitRequest], results: Results) -> TxnOffsetCommitResponse:
+    """Each topic and each partition once, whatever the request repeats."""
+
     def told(error: ErrorCode) -> ErrorCode:
         if call.version < 2 and error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -65,15 +66,12 @@ def _response(call: Call[TxnOffsetCommitRequest], results: Results) -> TxnOffset
     return TxnOffsetCommitResponse(
         topics=[
             TxnOffsetCommitResponseTopic(
-                name=topic.name,
+                name=topic,
                 partitions=[
-                    TxnOffsetCommitResponsePartition(
-                        partition_index=partition.partition_index,
-                        error_code=told(results[TopicPartition(topic.name, partition.partition_index)]),
-                    )
-                    for partition in topic.partitions
+                    TxnOffsetCommitResponsePartition(partition_index=index, error_code=told(error))
+                    for index, error in partitions
                 ],
             )
-            for topic in call.request.topics
+            for topic, partitions in by_topic(results)
         ]
     )

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from broker.api.authorization import Operation
 from broker.api.cluster_action import require_cluster
-from broker.api.controller_only import require_controller
+from broker.api.controller_only import is_controller
 from broker.api.registry import Call, api
 from network.protocol.api import ApiKey
+from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.update_features import UpdateFeaturesRequest
 
 
 @api(ApiKey.UPDATE_FEATURES, versions=(0, 1))
 def handle(call: Call[UpdateFeaturesRequest]) -> None:
     require_cluster(call, Operation.ALTER)
-    require_controller(call)
+    if not is_controller(call):
+        raise ApiError(ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_CONTROLLER.message)
     call.broker.controller.update_features(call.request, call.version, call.respond)

@@ -62,7 +62,7 @@ def handle(call: Call[WriteTxnMarkersRequest]) -> WriteTxnMarkersResponse | None
             left[0] -= 1
             complete = left[0] == 0
         if complete:
-            call.respond(WriteTxnMarkersResponse(markers=[result for result in results if result is not None]))
+            call.respond(WriteTxnMarkersResponse(markers=_by_producer(results)))
 
     for index, marker in enumerate(markers):
         _append(call, marker, lambda errors, index=index: finish(index, errors))  # type: ignore[misc]
@@ -105,6 +105,17 @@ def _append(call: Call[WriteTxnMarkersRequest], marker: WritableTxnMarker, finis
 
 def _partitions(marker: WritableTxnMarker) -> list[TopicPartition]:
     return [TopicPartition(topic.name, index) for topic in marker.topics for index in topic.partition_indexes]
+
+
+def _by_producer(results: list[WritableTxnMarkerResult | None]) -> list[WritableTxnMarkerResult]:
+    """One answer for each producer, also when the request has several markers of one: coordinators look it up so."""
+    merged: dict[int, WritableTxnMarkerResult] = {}
+    for result in results:
+        if result is not None:
+            first = merged.setdefault(result.producer_id, result)
+            if first is not result:
+                first.topics.extend(result.topics)
+    return list(merged.values())
 
 
 def _result(marker: WritableTxnMarker, errors: Errors) -> WritableTxnMarkerResult:

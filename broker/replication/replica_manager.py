@@ -348,9 +348,7 @@ class ReplicaManager:
         waiting = False
         for tp, records in entries.items():
             if not internal_topics_allowed and tp.topic in INTERNAL_TOPICS:
-                results[tp] = PartitionAppendResult(
-                    ErrorCode.INVALID_TOPIC_EXCEPTION, error_message=f"Cannot append to internal topic {tp.topic}"
-                )
+                results[tp] = PartitionAppendResult(ErrorCode.INVALID_TOPIC_EXCEPTION)
                 continue
             guard = None if guards is None else guards.get(tp)
             result = results[tp] = self._append_one(tp, records, origin, required_acks, request_version, guard)
@@ -392,9 +390,9 @@ class ReplicaManager:
         if record_errors:
             log = self.get_log(tp)
             log_start = -1 if log is None else log.log_start_offset
-        return PartitionAppendResult(
-            code, log_start_offset=log_start, record_errors=record_errors, error_message=message
-        )
+        # A text goes to the producer only where it says what is wrong with its records.
+        text = message if record_errors else None
+        return PartitionAppendResult(code, log_start_offset=log_start, record_errors=record_errors, error_message=text)
 
     def _is_replicated(self, tp: TopicPartition, result: PartitionAppendResult) -> bool:
         """Settle an acks=all result that need not wait; `False` if it must."""

@@ -92,10 +92,12 @@ class AdminZkClient:
                 f"A partition reassignment is in progress for the topic '{topic}'.",
             )
         current = len(znode.assignment)
-        if count <= current:
+        if count == current:
+            raise ApiError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {current} partitions.")
+        if count < current:
             raise ApiError(
                 ErrorCode.INVALID_PARTITIONS,
-                f"Topic '{topic}' currently has {current} partitions, which is not less than the requested {count}.",
+                f"Topic currently has {current} partitions, which is higher than the requested {count}.",
             )
         first = znode.assignment.get(0)
         if first is None:
@@ -177,7 +179,7 @@ def _check_assignment(assignment: Assignment) -> None:
         if any(broker < 0 for broker in replicas):
             raise refuse(f"Negative broker id in the assignment of partition {partition}: {list(replicas)}")
     if set(assignment) != set(range(len(assignment))):
-        raise refuse("Partitions should be a consecutive 0-based integer sequence.")
+        raise refuse("partitions should be a consecutive 0-based integer sequence")
 
 
 def _check_added(
@@ -194,7 +196,8 @@ def _check_added(
         if unknown:
             raise refuse(f"Unknown broker(s) in replica assignment: {', '.join(map(str, unknown))}.")
         if len(set(replicas)) != len(replicas):
-            raise refuse(f"Duplicate brokers not allowed in replica assignment: {list(replicas)}")
+            named = ", ".join(map(str, replicas))
+            raise refuse(f"Duplicate brokers not allowed in replica assignment: {named} for partition id {number}.")
         if len(replicas) != factor:
             raise refuse(f"Inconsistent replication factor for partition {number}: expected {factor}, {list(replicas)}")
         result[number] = list(replicas)

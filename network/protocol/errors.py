@@ -1,6 +1,7 @@
 """Error codes of the protocol, and the exceptions that carry them.
 
-Codes, names and the retriable flag are Kafka's; the texts are what a person reads when no better message is at hand.
+Codes, names and the retriable flag are Kafka's; the texts are what a person reads when no better message is at
+hand: Kafka's where they go on the wire and clients show or compare them.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class ErrorCode(IntEnum):
     NONE = 0, "", "no error"
     OFFSET_OUT_OF_RANGE = 1, "", "the offset is outside of what the partition holds"
     CORRUPT_MESSAGE = 2, "R", "the record batch is damaged: its checksum, size or format is wrong"
-    UNKNOWN_TOPIC_OR_PARTITION = 3, "RM", "this broker does not host the topic or partition"
+    UNKNOWN_TOPIC_OR_PARTITION = 3, "RM", "This server does not host this topic-partition."
     INVALID_FETCH_SIZE = 4, "", "the fetch size is not valid"
     LEADER_NOT_AVAILABLE = 5, "RM", "the partition has no leader at the moment"
     NOT_LEADER_OR_FOLLOWER = 6, "RM", "this broker is not the leader, or not a replica, of the partition"
@@ -68,8 +69,15 @@ class ErrorCode(IntEnum):
     INVALID_REPLICATION_FACTOR = 38, "", "the replication factor is below 1 or above the number of brokers"
     INVALID_REPLICA_ASSIGNMENT = 39, "", "the replica assignment is not valid"
     INVALID_CONFIG = 40, "", "the configuration is not valid"
-    NOT_CONTROLLER = 41, "R", "this broker is not the controller"
-    INVALID_REQUEST = 42, "", "the request makes no sense: its fields contradict each other or the protocol"
+    NOT_CONTROLLER = 41, "R", "This is not the correct controller for this cluster."
+    INVALID_REQUEST = (
+        42,
+        "",
+        (
+            "This most likely occurs because of a request being malformed by the client library o"
+            "r the message was sent to an incompatible broker. See the broker logs for more details."
+        ),
+    )
     UNSUPPORTED_FOR_MESSAGE_FORMAT = 43, "", "the partition's record format does not support this"
     POLICY_VIOLATION = 44, "", "a policy of the cluster forbids this"
     OUT_OF_ORDER_SEQUENCE_NUMBER = 45, "", "the producer's sequence number leaves a gap"
@@ -111,8 +119,8 @@ class ErrorCode(IntEnum):
     GROUP_MAX_SIZE_REACHED = 81, "", "the group is full"
     FENCED_INSTANCE_ID = 82, "", "another member has taken over this group instance id"
     ELIGIBLE_LEADERS_NOT_AVAILABLE = 83, "RM", "no eligible leader is available"
-    ELECTION_NOT_NEEDED = 84, "RM", "no election is needed"
-    NO_REASSIGNMENT_IN_PROGRESS = 85, "", "no reassignment is under way"
+    ELECTION_NOT_NEEDED = 84, "RM", "Leader election not needed for topic partition."
+    NO_REASSIGNMENT_IN_PROGRESS = 85, "", "No partition reassignment is in progress."
     GROUP_SUBSCRIBED_TO_TOPIC = 86, "", "the group is subscribed to the topic"
     INVALID_RECORD = 87, "", "a record was refused"
     UNSTABLE_OFFSET_COMMIT = 88, "R", "an open transaction may still change the offset"
