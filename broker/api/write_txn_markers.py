@@ -8,7 +8,7 @@ hanging transaction with the same request.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from broker.api.authorization import CLUSTER_NAME, Operation, ResourceType
 from broker.api.registry import Call, api
@@ -36,7 +36,7 @@ Finish = Callable[[Errors], None]
 def error_form(call: Call[WriteTxnMarkersRequest], code: ErrorCode, message: str | None) -> WriteTxnMarkersResponse:
     """The same code for every partition of every marker."""
     return WriteTxnMarkersResponse(
-        markers=[_result(marker, dict.fromkeys(_partitions(marker), code)) for marker in call.request.markers]
+        markers=_results((marker, dict.fromkeys(_partitions(marker), code)) for marker in call.request.markers)
     )
 
 
@@ -52,17 +52,17 @@ def handle(call: Call[WriteTxnMarkersRequest]) -> WriteTxnMarkersResponse | None
         raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if not markers:
         return WriteTxnMarkersResponse()
-    results: list[WritableTxnMarkerResult | None] = [None] * len(markers)
+    results: list[Errors] = [{}] * len(markers)
     left = [len(markers)]
     lock = threading.Lock()
 
     def finish(index: int, errors: Errors) -> None:
-        results[index] = _result(markers[index], errors)
+        results[index] = errors
         with lock:
             left[0] -= 1
             complete = left[0] == 0
         if complete:
-            call.respond(WriteTxnMarkersResponse(markers=_by_producer(results)))
+            call.respond(WriteTxnMarkersResponse(markers=_results(zip(markers, results, strict=True))))
 
     for index, marker in enumerate(markers):
         _append(call, marker, lambda errors, index=index: finish(index, errors))  # type: ignore[misc]
@@ -107,30 +107,22 @@ def _partitions(marker: WritableTxnMarker) -> list[TopicPartition]:
     return [TopicPartition(topic.name, index) for topic in marker.topics for index in topic.partition_indexes]
 
 
-def _by_producer(results: list[WritableTxnMarkerResult | None]) -> list[WritableTxnMarkerResult]:
-    """One answer for each producer, also when the request has several markers of one: coordinators look it up so."""
-    merged: dict[int, WritableTxnMarkerResult] = {}
-    for result in results:
-        if result is not None:
-            first = merged.setdefault(result.producer_id, result)
-            if first is not result:
-                first.topics.extend(result.topics)
-    return list(merged.values())
+def _results(outcomes: Iterable[tuple[WritableTxnMarker, Errors]]) -> list[WritableTxnMarkerResult]:
+    """One answer for each producer and in it each partition once, whatever the request repeats: coordinators look
+    outcomes up by producer."""
+    merged: dict[int, Errors] = {}
+    for marker, errors in outcomes:
+        merged.setdefault(marker.producer_id, {}).update(errors)
+    return [_result(producer_id, errors) for producer_id, errors in merged.items()]
 
 
-def _result(marker: WritableTxnMarker, errors: Errors) -> WritableTxnMarkerResult:
+def _result(producer_id: int, errors: Errors) -> WritableTxnMarkerResult:
+    topics: dict[str, list[WritableTxnMarkerPartitionResult]] = {}
+    for tp, error in errors.items():
+        topics.setdefault(tp.topic, []).append(
+            WritableTxnMarkerPartitionResult(partition_index=tp.partition, error_code=error)
+        )
     return WritableTxnMarkerResult(
-        producer_id=marker.producer_id,
-        topics=[
-            WritableTxnMarkerTopicResult(
-                name=topic.name,
-                partitions=[
-                    WritableTxnMarkerPartitionResult(
-                        partition_index=index, error_code=errors[TopicPartition(topic.name, index)]
-                    )
-                    for index in topic.partition_indexes
-                ],
-            )
-            for topic in marker.topics
-        ],
+        producer_id=producer_id,
+        topics=[WritableTxnMarkerTopicResult(name=name, partitions=partitions) for name, partitions in topics.items()],
     )
