@@ -31,7 +31,7 @@ def inline_rule(broker: BrokerContext) -> InlineRule:
                     return False
                 if records[_CODEC_AT] & _NOT_INLINE:
                     return False
-                log = broker.replica_manager.log_of(topic.name, data.index)
+                log = broker.replica_manager.partitions.log_of(topic.name, data.index)
                 if log is None:
                     return False
                 config = log.config

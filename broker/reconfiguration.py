@@ -116,9 +116,7 @@ class Reconfiguration:
         self._server.log_manager.set_recovery_threads(self._server.config.get_int("num.recovery.threads.per.data.dir"))
 
     def _replica_fetchers(self) -> None:
-        fetchers = self._server.replica_manager.fetchers
-        if fetchers is not None:
-            fetchers.resize(self._server.config.get_int("num.replica.fetchers"))
+        self._server.replica_manager.fetchers.resize(self._server.config.get_int("num.replica.fetchers"))
 
     def _cleaner(self) -> None:
         cleaner = self._server.log_manager.cleaner

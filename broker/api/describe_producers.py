@@ -63,9 +63,9 @@ def _producers(call: Call[DescribeProducersRequest], topic: str, partition: int)
         raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     tp = TopicPartition(topic, partition)
     known = broker.metadata_cache.contains(topic, partition)
-    if broker.replica_manager.get_partition(tp) is None:
+    if broker.replica_manager.partitions.get(tp) is None:
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    log = broker.replica_manager.get_log(tp)
+    log = broker.replica_manager.partitions.get_log(tp)
     if log is None:
         raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
     return [

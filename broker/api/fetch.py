@@ -229,7 +229,7 @@ def _answer(call: Call[FetchRequest], tp: TopicPartition, result: LogReadResult,
 
 
 def _current_leader(call: Call[FetchRequest], tp: TopicPartition) -> LeaderIdAndEpoch:
-    partition = call.broker.replica_manager.get_partition(tp)
+    partition = call.broker.replica_manager.partitions.get(tp)
     if partition is not None and partition.leader_id is not None:
         return LeaderIdAndEpoch(leader_id=partition.leader_id, leader_epoch=partition.leader_epoch)
     state = call.broker.metadata_cache.partition_state(tp.topic, tp.partition)
@@ -260,7 +260,7 @@ def _respond(call: Call[FetchRequest], context: FetchContext, answers: list[Answ
         size = 0 if records is None else len_of(records)
         if size:
             if replica_id >= 0:
-                manager.on_sent_to_follower(TopicPartition(name, key.partition), replica_id, size)
+                manager.traffic.sent(TopicPartition(name, key.partition), replica_id, size)
             else:
                 metrics.sent(name, size)
         if answer.error_code and answer.current_leader.leader_id >= 0:

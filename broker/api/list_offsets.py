@@ -72,14 +72,14 @@ def _answer(
     call: Call[ListOffsetsRequest], tp: TopicPartition, asked: ListOffsetsPartition
 ) -> ListOffsetsPartitionResponse:
     request, version = call.request, call.version
-    manager = call.broker.replica_manager
+    partitions = call.broker.replica_manager.partitions
     answer = ListOffsetsPartitionResponse(partition_index=tp.partition)
     try:
         if asked.timestamp < _LOWEST_TIMESTAMP.get(version, -2):
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         if version == 0:
             answer.old_style_offsets = partition_reads.legacy_offsets(
-                manager.get_partition_or_raise(tp),
+                partitions.get_or_raise(tp),
                 asked.timestamp,
                 asked.max_num_offsets,
                 request.replica_id == CONSUMER_REPLICA_ID,
@@ -90,7 +90,9 @@ def _answer(
             isolation = None  # followers and debugging clients see the whole log
         elif request.isolation_level == 1:
             isolation = FetchIsolation.TXN_COMMITTED
-        found = manager.fetch_offset(tp, asked.timestamp, isolation, asked.current_leader_epoch, request.replica_id)
+        found = partition_reads.offset_for_timestamp(
+            partitions.get_or_raise(tp), asked.timestamp, isolation, asked.current_leader_epoch, request.replica_id
+        )
     except Exception as error:
         code, _ = error_of(error)
         if code is ErrorCode.UNKNOWN_SERVER_ERROR:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from broker.api.authorization import CLUSTER_NAME, Operation, ResourceType
 from broker.api.registry import Call, api
+from broker.replication.partition_reads import epoch_end_offset
 from log.topic_partition import TopicPartition
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode, error_of
@@ -35,7 +36,7 @@ def _error_form(
 
 @api(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=(0, 4), error_form=_error_form)
 def handle(call: Call[OffsetForLeaderEpochRequest]) -> OffsetForLeaderEpochResponse:
-    authorizer, connection, manager = call.broker.authorizer, call.connection, call.broker.replica_manager
+    authorizer, connection, partitions = call.broker.authorizer, call.connection, call.broker.replica_manager.partitions
     everything = authorizer.authorize(connection, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
     topics = []
     for topic in call.request.topics:
@@ -47,8 +48,9 @@ def handle(call: Call[OffsetForLeaderEpochRequest]) -> OffsetForLeaderEpochRespo
                 answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             else:
                 try:
-                    found = manager.last_offset_for_leader_epoch(
-                        TopicPartition(topic.topic, asked.partition), asked.current_leader_epoch, asked.leader_epoch
+                    partition = partitions.get_or_raise(TopicPartition(topic.topic, asked.partition))
+                    found = epoch_end_offset(
+                        partition, asked.current_leader_epoch, asked.leader_epoch, require_leader=True
                     )
                     answer.leader_epoch, answer.end_offset = found.epoch, found.end_offset
                 except Exception as error:

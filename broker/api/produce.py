@@ -129,7 +129,11 @@ def _verify_and_append(
         _append(call, respond, {tp: records for tp, records in entries.items() if tp not in errors}, guards)
 
     verify_batches(
-        broker.transaction_verifier.verify, broker.replica_manager.get_log, transactional_id, transactional, proceed
+        broker.transaction_verifier.verify,
+        broker.replica_manager.partitions.get_log,
+        transactional_id,
+        transactional,
+        proceed,
     )
 
 
@@ -236,7 +240,7 @@ def _set_error(answer: PartitionProduceResponse, result: PartitionAppendResult, 
 
 
 def _current_leader(call: Call[ProduceRequest], tp: TopicPartition) -> LeaderIdAndEpoch:
-    partition = call.broker.replica_manager.get_partition(tp)
+    partition = call.broker.replica_manager.partitions.get(tp)
     if partition is not None and partition.leader_id is not None:
         return LeaderIdAndEpoch(leader_id=partition.leader_id, leader_epoch=partition.leader_epoch)
     state = call.broker.metadata_cache.partition_state(tp.topic, tp.partition)

@@ -25,7 +25,7 @@ def handle(call: Call[UpdateMetadataRequest]) -> UpdateMetadataResponse:
     if is_stale_broker_epoch(call, request.broker_epoch):
         return UpdateMetadataResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
     manager = broker.replica_manager
-    with manager.state_change_lock:
+    with manager.partitions.state_change_lock:
         if request.controller_epoch < manager.controller_epoch:
             logger.warning(
                 "ignoring UpdateMetadata of controller %d with epoch %d, older than %d",

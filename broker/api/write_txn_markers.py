@@ -77,7 +77,7 @@ def _append(call: Call[WriteTxnMarkersRequest], marker: WritableTxnMarker, finis
     errors: Errors = {}
     entries: dict[TopicPartition, bytearray] = {}
     for tp in _partitions(marker):
-        if broker.replica_manager.get_log(tp) is None:
+        if broker.replica_manager.partitions.get_log(tp) is None:
             errors[tp] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         else:
             entries[tp] = build_end_txn_marker(marker.producer_id, marker.producer_epoch, content, now)

@@ -61,7 +61,7 @@ class InternalTopic:
         if transactional_id is None:
             append({}, {})
         else:
-            verify_batches(self._ask, self._replica_manager.get_log, transactional_id, {tp: batch}, append)
+            verify_batches(self._ask, self._replica_manager.partitions.get_log, transactional_id, {tp: batch}, append)
 
     def read(self, partition: int, buffer_bytes: int) -> Iterator[Batch]:
         """All batches of the partition, `buffer_bytes` at a time. Raises LookupError without a local log."""
@@ -80,7 +80,7 @@ class InternalTopic:
         return _DEFAULT_MAX_BATCH_BYTES if log is None else int(log.config.max_message_bytes)
 
     def _log(self, partition: int) -> PartitionLog | None:
-        return self._replica_manager.get_log(TopicPartition(self.name, partition))
+        return self._replica_manager.partitions.get_log(TopicPartition(self.name, partition))
 
 
 def read_batches(log: PartitionLog, chunk_bytes: int) -> Iterator[Batch]:

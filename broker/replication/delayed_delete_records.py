@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from broker.replication.metrics import ReplicaMetrics
+from broker.replication.partitions import Partitions
 from broker.replication.results import DeleteRecordsResult
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ApiError, ErrorCode
 from timer.purgatory import DelayedOperation
-
-if TYPE_CHECKING:
-    from broker.replication.replica_manager import ReplicaManager
 
 DeleteRecordsCallback = Callable[[dict[TopicPartition, DeleteRecordsResult]], None]
 
@@ -23,12 +21,14 @@ class DelayedDeleteRecords(DelayedOperation):
         self,
         timeout_ms: int,
         results: dict[TopicPartition, DeleteRecordsResult],
-        replica_manager: ReplicaManager,
+        partitions: Partitions,
+        metrics: ReplicaMetrics,
         callback: DeleteRecordsCallback,
     ) -> None:
         super().__init__(timeout_ms)
         self._results = results
-        self._replica_manager = replica_manager
+        self._partitions = partitions
+        self._metrics = metrics
         self._callback = callback
         self._pending = [
             tp
@@ -41,7 +41,7 @@ class DelayedDeleteRecords(DelayedOperation):
         for tp in self._pending:
             asked = self._results[tp].requested_offset
             try:
-                low_watermark = self._replica_manager.get_partition_or_raise(tp).low_watermark()
+                low_watermark = self._partitions.get_or_raise(tp).low_watermark()
             except ApiError as error:
                 self._results[tp] = DeleteRecordsResult(error.code, asked)
                 continue
@@ -59,4 +59,4 @@ class DelayedDeleteRecords(DelayedOperation):
         self._callback(self._results)
 
     def on_expiration(self) -> None:
-        self._replica_manager.metrics.delete_records_expired.mark(len(self._pending))
+        self._metrics.delete_records_expired.mark(len(self._pending))

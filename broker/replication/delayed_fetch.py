@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from broker.replication.metrics import ReplicaMetrics
 from broker.replication.partition_reads import find_divergence
+from broker.replication.partitions import Partitions
+from broker.replication.replica_traffic import ReplicaTraffic
 from broker.replication.results import FetchEntry, FetchParams, LogReadResult
 from log.fetch_data import FetchIsolation
 from log.offsets import LogOffsetMetadata
@@ -13,10 +16,19 @@ from log.topic_partition import TopicPartition
 from network.protocol.errors import ApiError, ErrorCode
 from timer.purgatory import DelayedOperation
 
-if TYPE_CHECKING:
-    from broker.replication.replica_manager import ReplicaManager
-
 FetchCallback = Callable[[list[tuple[TopicPartition, LogReadResult]]], None]
+
+
+class Reads(Protocol):
+    """What the fetch needs of the replica manager."""
+
+    partitions: Partitions
+    traffic: ReplicaTraffic
+    metrics: ReplicaMetrics
+
+    def read_from_log(
+        self, params: FetchParams, entries: Sequence[FetchEntry], update_followers: bool
+    ) -> list[tuple[TopicPartition, LogReadResult]]: ...
 
 
 class DelayedFetch(DelayedOperation):
@@ -30,14 +42,14 @@ class DelayedFetch(DelayedOperation):
         params: FetchParams,
         entries: Sequence[FetchEntry],
         positions: Sequence[LogOffsetMetadata | None],
-        replica_manager: ReplicaManager,
+        replicas: Reads,
         callback: FetchCallback,
     ) -> None:
         super().__init__(params.max_wait_ms)
         self._params = params
         self._entries = entries
         self._positions = positions
-        self._replica_manager = replica_manager
+        self._replicas = replicas
         self._callback = callback
 
     def try_complete(self) -> bool:
@@ -47,7 +59,7 @@ class DelayedFetch(DelayedOperation):
             if start is None or start.message_offset < 0:
                 continue
             try:
-                partition = self._replica_manager.get_partition_or_raise(tp)
+                partition = self._replicas.partitions.get_or_raise(tp)
                 with partition.lock:
                     log = partition.local_log(data.current_leader_epoch, require_leader=params.only_leader)
                     snapshot = log.fetch_offset_snapshot()
@@ -68,7 +80,7 @@ class DelayedFetch(DelayedOperation):
                 continue
             if start.message_offset > end.message_offset:
                 return self.force_complete()  # truncated below the fetch offset: the fetcher has to know
-            throttled = self._replica_manager.throttles_follower(params, tp)
+            throttled = self._replicas.traffic.holds_back(params, tp)
             if start.segment_base_offset != end.segment_base_offset:
                 if not throttled:
                     # An older segment can be read to its end at once; a place in files that are there no more (the
@@ -81,9 +93,9 @@ class DelayedFetch(DelayedOperation):
         return False
 
     def on_complete(self) -> None:
-        results = self._replica_manager.read_from_log(self._params, self._entries, update_followers=False)
+        results = self._replicas.read_from_log(self._params, self._entries, update_followers=False)
         self._callback(results)
 
     def on_expiration(self) -> None:
-        metrics = self._replica_manager.metrics
+        metrics = self._replicas.metrics
         (metrics.follower_fetch_expired if self._params.is_from_follower else metrics.consumer_fetch_expired).mark()

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from broker.replication.metrics import ReplicaMetrics
+from broker.replication.partitions import Partitions
 from broker.replication.results import PartitionAppendResult
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ApiError, ErrorCode
 from timer.purgatory import DelayedOperation
-
-if TYPE_CHECKING:
-    from broker.replication.replica_manager import ReplicaManager
 
 ProduceCallback = Callable[[dict[TopicPartition, PartitionAppendResult]], None]
 
@@ -26,12 +24,14 @@ class DelayedProduce(DelayedOperation):
         self,
         timeout_ms: int,
         results: dict[TopicPartition, PartitionAppendResult],
-        replica_manager: ReplicaManager,
+        partitions: Partitions,
+        metrics: ReplicaMetrics,
         callback: ProduceCallback,
     ) -> None:
         super().__init__(timeout_ms)
         self._results = results
-        self._replica_manager = replica_manager
+        self._partitions = partitions
+        self._metrics = metrics
         self._callback = callback
         self._pending = [tp for tp, result in results.items() if result.error is ErrorCode.NONE]
         for tp in self._pending:
@@ -42,26 +42,21 @@ class DelayedProduce(DelayedOperation):
         for tp in self._pending:
             result = self._results[tp]
             try:
-                partition = self._replica_manager.get_partition_or_raise(tp)
+                partition = self._partitions.get_or_raise(tp)
                 done, error = partition.has_enough_replicas(result.last_offset + 1)
             except ApiError as failure:
                 done, error = True, failure.code
             if done:
-                self._set_error(result, error)
+                result.error = error
             else:
                 still_pending.append(tp)
         self._pending = still_pending
         return self.force_complete() if not still_pending else False
 
-    @staticmethod
-    def _set_error(result: PartitionAppendResult, error: ErrorCode) -> None:
-        result.error = error
-
     def on_complete(self) -> None:
         self._callback(self._results)
 
     def on_expiration(self) -> None:
-        metrics = self._replica_manager.metrics
-        metrics.produce_expired.mark()
+        self._metrics.produce_expired.mark()
         for tp in self._pending:
-            metrics.produce_expired_for(tp).mark()
+            self._metrics.produce_expired_for(tp).mark()

@@ -23,7 +23,7 @@ def convert_answer(answer: PartitionData, tp: TopicPartition, version: int, mana
     """Convert the records of `answer` in place if `version` is too old for them, or replace them by an error."""
     if version >= FIRST_VERSION_WITH_ZSTD:
         return
-    partition = manager.get_partition(tp)
+    partition = manager.partitions.get(tp)
     log = None if partition is None else partition.log
     if log is None:
         return

@@ -12,12 +12,15 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
+from broker.config.versions import MetadataVersion
 from broker.replication.fetch_session_client import Wanted
 from broker.replication.fetch_state import InitialFetchState, PartitionFetchState, ReplicaState
 from broker.replication.leader_endpoint import LeaderEndpoint
 from broker.replication.partition import Partition
+from broker.replication.partitions import Partitions
+from broker.replication.replica_traffic import ReplicaTraffic
 from broker.replication.results import EpochEndOffset
 from broker.replication.truncation import truncation_target
 from log.errors import CorruptRecordError, InvalidRecordError, LogError
@@ -28,9 +31,6 @@ from network.protocol.messages.fetch import PartitionData
 from network.protocol.uuids import ZERO_UUID
 from timer.clock import Clock
 from timer.worker import Worker, Workers
-
-if TYPE_CHECKING:
-    from broker.replication.replica_manager import ReplicaManager
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +60,16 @@ class FailedPartitions:
         return tp in self._partitions
 
 
+@dataclass(frozen=True, slots=True)
+class FollowerSide:
+    """What all fetchers of a broker share: where they write, and how the brokers speak with each other."""
+
+    partitions: Partitions
+    traffic: ReplicaTraffic
+    version: MetadataVersion
+    on_high_watermark: Callable[[TopicPartition], object]
+
+
 class ReplicaFetcher:
     """One fetcher of one leader. `backoff_ms` is `replica.fetch.backoff.ms`."""
 
@@ -67,7 +77,7 @@ class ReplicaFetcher:
         self,
         name: str,
         leader: LeaderEndpoint,
-        manager: ReplicaManager,
+        side: FollowerSide,
         failed: FailedPartitions,
         clock: Clock,
         backoff_ms: int,
@@ -78,14 +88,17 @@ class ReplicaFetcher:
     ) -> None:
         self.name = name
         self._leader = leader
-        self._manager = manager
+        self._partitions = side.partitions
+        self._traffic = side.traffic
+        self._version = side.version
+        self._on_high_watermark = side.on_high_watermark
         self._failed = failed
         self._clock = clock
         self._backoff_ms = backoff_ms
         self._partition_max_bytes = partition_max_bytes
         self._on_bytes = on_bytes
         self._on_request = on_request
-        self._truncates_on_fetch = manager.config.version.truncates_on_fetch
+        self._truncates_on_fetch = side.version.truncates_on_fetch
         self._lock = threading.RLock()
         self._states: dict[TopicPartition, PartitionFetchState] = {}
         self._moved_high_watermarks: list[TopicPartition] = []
@@ -127,7 +140,7 @@ class ReplicaFetcher:
                 held = self._states.get(tp)
                 if held is not None and held.current_leader_epoch == initial.current_leader_epoch:
                     continue
-                log = self._manager.get_log(tp)
+                log = self._partitions.get_log(tp)
                 latest = None if log is None else log.latest_epoch
                 fetching = self._truncates_on_fetch and latest is not None
                 self._states[tp] = PartitionFetchState(
@@ -166,7 +179,7 @@ class ReplicaFetcher:
         fetched = self._fetch()
         moved, self._moved_high_watermarks = self._moved_high_watermarks, []
         for tp in moved:
-            self._manager.delayed.fetch.check_and_complete(tp)
+            self._on_high_watermark(tp)
         return 0 if fetched else self._backoff_ms
 
     # ------------------------------------------------------------------ truncating
@@ -178,9 +191,9 @@ class ReplicaFetcher:
             for tp, state in list(self._states.items()):
                 if not state.is_truncating(now):
                     continue
-                log = self._manager.get_log(tp)
+                log = self._partitions.get_log(tp)
                 latest = None if log is None else log.latest_epoch
-                if latest is not None and self._manager.config.version.uses_offset_for_leader_epoch:
+                if latest is not None and self._version.uses_offset_for_leader_epoch:
                     asked[tp] = (state.current_leader_epoch, latest)
                 else:
                     self._truncate_one(tp, state, EpochEndOffset(-1, -1))
@@ -239,9 +252,9 @@ class ReplicaFetcher:
         now = self._clock.monotonic_ms()
         wanted: dict[TopicPartition, Wanted] = {}
         for tp, state in self._states.items():
-            if not state.is_ready(now) or self._manager.throttles_own_fetch(tp, state):
+            if not state.is_ready(now) or self._traffic.rests(tp, state):
                 continue
-            log = self._manager.get_log(tp)
+            log = self._partitions.get_log(tp)
             if log is None:
                 continue
             wanted[tp] = Wanted(
@@ -325,8 +338,7 @@ class ReplicaFetcher:
                 next_offset = info.last_offset + 1
                 epoch = info.last_leader_epoch
                 self._on_bytes(info.valid_bytes)
-                self._manager.metrics.all_topics.replication_bytes_in.mark(info.valid_bytes)
-                self._manager.on_replicated_bytes(tp, partition, info.valid_bytes)
+                self._traffic.received(tp, partition, info.valid_bytes)
         with partition.lock:
             before = log.high_watermark
             after = log.update_high_watermark(answer.high_watermark) if answer.high_watermark != before else before
@@ -383,7 +395,7 @@ class ReplicaFetcher:
     # ------------------------------------------------------------------ helpers; all under the lock
 
     def _partition(self, tp: TopicPartition) -> tuple[Partition | None, PartitionLog | None]:
-        partition = self._manager.get_partition(tp)
+        partition = self._partitions.get(tp)
         return partition, None if partition is None else partition.log
 
     def _put_last(self, tp: TopicPartition, state: PartitionFetchState) -> None:

@@ -5,18 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from broker.metadata_cache import Node
 from broker.replication.fetch_state import InitialFetchState, PartitionFetchState
 from broker.replication.fetcher import FailedPartitions, ReplicaFetcher
-from broker.replication.leader_endpoint import FetchSettings, RemoteLeader
 from log.topic_partition import TopicPartition
 from timer.metrics import Metrics
-from timer.worker import Workers
-
-if TYPE_CHECKING:
-    from broker.replication.replica_manager import ReplicaManager
 
 logger = logging.getLogger(__name__)
 
@@ -134,49 +129,3 @@ class FetcherManager:
     def _dead(self) -> int:
         with self._lock:
             return sum(fetcher.is_dead for _, fetcher in self._fetchers.values())
-
-
-def make_fetcher_manager(
-    manager: ReplicaManager, broker_epoch: Callable[[], int], metrics: Metrics, workers: Workers | None = None
-) -> FetcherManager:
-    """The fetchers of a real broker."""
-    config, clock = manager.config, manager.clock
-    failed = FailedPartitions()
-    settings = FetchSettings(
-        config.get_int("replica.fetch.wait.max.ms"),
-        config.get_int("replica.fetch.min.bytes"),
-        config.get_int("replica.fetch.response.max.bytes"),
-        config.get_int("replica.fetch.max.bytes"),
-    )
-
-    def make(fetcher_id: FetcherId, node: Node) -> ReplicaFetcher:
-        name = f"ReplicaFetcherThread-{fetcher_id.number}-{fetcher_id.leader_id}"
-        leader = RemoteLeader(
-            node,
-            config.broker_id,
-            fetcher_id.number,
-            config.version,
-            settings,
-            clock,
-            broker_epoch,
-            config.get_int("replica.socket.timeout.ms"),
-            config.get_int("request.timeout.ms"),
-            config.get_int("replica.socket.receive.buffer.bytes"),
-        )
-        tags = {"clientId": name, "brokerHost": node.host, "brokerPort": str(node.port)}
-        received = metrics.meter("kafka.server", "FetcherStats", "BytesPerSec", **tags)
-        requests = metrics.meter("kafka.server", "FetcherStats", "RequestsPerSec", **tags)
-        return ReplicaFetcher(
-            name,
-            leader,
-            manager,
-            failed,
-            clock,
-            config.get_int("replica.fetch.backoff.ms"),
-            settings.partition_max_bytes,
-            received.mark,
-            requests.mark,
-            workers,
-        )
-
-    return FetcherManager(config.get_int("num.replica.fetchers"), make, failed, metrics)

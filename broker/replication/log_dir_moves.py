@@ -10,13 +10,15 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
 
+from broker.config.kafka_config import KafkaConfig
 from broker.replication import future_log
 from broker.replication.fetcher_manager import fetcher_index
 from broker.replication.future_log import Progress
 from broker.replication.partition import Partition
+from broker.replication.partitions import Partitions
 from broker.replication.throttle import ReplicationQuota
+from log.manager import LogManager
 from log.names import MAX_NAME, DirectoryKind, renamed_dir_name
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ApiError, ErrorCode, error_of
@@ -24,10 +26,10 @@ from timer.clock import Clock
 from timer.metrics import Metrics
 from timer.worker import Worker, Workers
 
-if TYPE_CHECKING:
-    from broker.replication.replica_manager import ReplicaManager
-
 logger = logging.getLogger(__name__)
+
+OnMoved = Callable[[TopicPartition], None]
+"""Told that a move is over: what waited for the future log may go on."""
 
 RATE_KEY = "replica.alter.log.dirs.io.max.bytes.per.second"
 SHUTDOWN_MS = 30_000
@@ -42,7 +44,9 @@ class LogDirMover:
     def __init__(
         self,
         name: str,
-        manager: ReplicaManager,
+        partitions: Partitions,
+        log_manager: LogManager,
+        on_moved: OnMoved,
         quota: ReplicationQuota,
         clock: Clock,
         backoff_ms: int,
@@ -50,7 +54,9 @@ class LogDirMover:
     ) -> None:
         self.name = name
         self.failed: set[TopicPartition] = set()
-        self._manager = manager
+        self._all = partitions
+        self._log_manager = log_manager
+        self._on_moved = on_moved
         self._quota = quota
         self._backoff_ms = backoff_ms
         self._lock = threading.Lock()
@@ -95,12 +101,12 @@ class LogDirMover:
         if self._quota.is_exceeded():
             return self._backoff_ms
         tp = waiting[0]
-        partition = self._manager.get_partition(tp)
+        partition = self._all.get(tp)
         try:
             if partition is None or self._copy(partition):
                 self.remove(tp)
         except Exception as error:
-            if not self._manager.is_moving(tp):
+            if not self._all.is_moving(tp):
                 self.remove(tp)  # cancelled or its directory failed in the middle of the slice
                 return 0
             logger.error("%s: its move between log directories has failed", tp, exc_info=error)
@@ -121,18 +127,28 @@ class LogDirMover:
         future = partition.future_log
         if future is not None:
             future.flush()  # what is durable in the old directory is so in the new one before it goes
-        if not future_log.exchange(partition, self._manager.log_manager, LAST_SLICE_BYTES):
+        if not future_log.exchange(partition, self._log_manager, LAST_SLICE_BYTES):
             return partition.future_log is None
-        self._manager.on_log_dir_moved(partition.topic_partition)
+        self._on_moved(partition.topic_partition)
         return True
 
 
 class LogDirMoves:
     """All moves of one broker. Methods that change partitions are called under the replica state change lock."""
 
-    def __init__(self, manager: ReplicaManager, clock: Clock, metrics: Metrics, workers: Workers | None = None) -> None:
-        config = manager.config
-        self._manager = manager
+    def __init__(
+        self,
+        config: KafkaConfig,
+        partitions: Partitions,
+        log_manager: LogManager,
+        on_moved: OnMoved,
+        clock: Clock,
+        metrics: Metrics,
+        workers: Workers | None = None,
+    ) -> None:
+        self._config = config
+        self._partitions = partitions
+        self._log_manager = log_manager
         self.quota = ReplicationQuota(
             clock,
             config.get_int(RATE_KEY),
@@ -142,7 +158,16 @@ class LogDirMoves:
         threads = config["num.replica.alter.log.dirs.threads"] or len(config.log_dirs)
         backoff_ms = config.get_int("replica.fetch.backoff.ms")
         self._movers = [
-            LogDirMover(f"ReplicaAlterLogDirsThread-{number}", manager, self.quota, clock, backoff_ms, workers)
+            LogDirMover(
+                f"ReplicaAlterLogDirsThread-{number}",
+                partitions,
+                log_manager,
+                on_moved,
+                self.quota,
+                clock,
+                backoff_ms,
+                workers,
+            )
             for number in range(max(1, threads))
         ]
         self._register_gauges(metrics)
@@ -150,7 +175,7 @@ class LogDirMoves:
     def alter(self, wanted: Mapping[TopicPartition, str]) -> dict[TopicPartition, ErrorCode]:
         """Begin, redirect or cancel moves; the answer to AlterReplicaLogDirs."""
         results: dict[TopicPartition, ErrorCode] = {}
-        with self._manager.state_change_lock:
+        with self._partitions.state_change_lock:
             for tp, path in wanted.items():
                 try:
                     self._alter_one(tp, os.path.abspath(path))
@@ -167,22 +192,21 @@ class LogDirMoves:
         return results
 
     def _alter_one(self, tp: TopicPartition, path: str) -> None:
-        manager = self._manager
-        logs = manager.log_manager
+        logs = self._log_manager
         if len(renamed_dir_name(tp, DirectoryKind.FUTURE)) > MAX_NAME:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"the name of {tp} is too long for a move")
         if path not in logs.log_dirs:
             raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is not a log directory of this broker")
         if path not in logs.live_log_dirs:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory {path} is offline")
-        if manager.is_offline(tp):
+        if self._partitions.is_offline(tp):
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{tp} is in an offline log directory")
-        partition = manager.get_partition(tp)
+        partition = self._partitions.get(tp)
         if partition is not None and future_log.has_other_target(partition, path):
             self._mover(tp).remove(tp)
             future_log.give_up(partition, logs)
         logs.moves.prefer(tp, path)
-        partition = manager.get_partition_or_raise(tp)
+        partition = self._partitions.get_or_raise(tp)
         if partition.log is None:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"there is no replica of {tp} here yet")
         if future_log.begin(partition, logs, path):
@@ -190,7 +214,7 @@ class LogDirMoves:
 
     def go_on(self, partitions: Iterable[Partition]) -> None:
         """Take up the moves that a restart interrupted, once the partitions have their logs."""
-        logs = self._manager.log_manager
+        logs = self._log_manager
         for partition in partitions:
             tp = partition.topic_partition
             found = logs.get_log(tp, is_future=True)
@@ -209,7 +233,7 @@ class LogDirMoves:
 
     def on_broker_config(self) -> None:
         """Take the rate from the broker's configs as they are now."""
-        self.quota.set_limit(self._manager.config.get_int(RATE_KEY))
+        self.quota.set_limit(self._config.get_int(RATE_KEY))
 
     def shutdown(self) -> None:
         for mover in self._movers:
@@ -233,7 +257,7 @@ class LogDirMoves:
         lags = [0]
         for mover in self._movers:
             for tp in mover.partitions:
-                partition = self._manager.get_partition(tp)
+                partition = self._partitions.get(tp)
                 if partition is not None and partition.log is not None and partition.future_log is not None:
                     lags.append(partition.log.log_end_offset - partition.future_log.log_end_offset)
         return float(max(lags))

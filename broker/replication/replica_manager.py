@@ -1,17 +1,11 @@
-"""All partitions of this broker: appends, reads, deletes; and what has to happen to them regularly.
-
-A partition slot is empty, online (a `Partition`) or offline (its log directory failed). `state_change_lock` serialises
-everything that changes slots: LeaderAndIsr, StopReplica, UpdateMetadata, directory failures. Reads of the slot map
-need no lock.
-"""
+"""All partitions of this broker: appends, reads, deletes; and what has to happen to them regularly."""
 
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from broker.action_queue import ActionQueue
 from broker.config.kafka_config import KafkaConfig
@@ -22,26 +16,25 @@ from broker.replication.delayed import DelayedOperations
 from broker.replication.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsCallback
 from broker.replication.delayed_fetch import DelayedFetch, FetchCallback
 from broker.replication.delayed_produce import DelayedProduce, ProduceCallback
-from broker.replication.fetch_state import PartitionFetchState
+from broker.replication.fetcher_manager import FetcherManager
 from broker.replication.high_watermarks import HighWatermarkCheckpoints
 from broker.replication.log_dir_moves import LogDirMoves
 from broker.replication.metrics import ReplicaMetrics
 from broker.replication.partition import Partition
 from broker.replication.partition_environment import AlterPartitionSender, IsrMeters
 from broker.replication.partition_metrics import PartitionMetrics
+from broker.replication.partitions import OFFLINE, Partitions
+from broker.replication.replica_selector import ReplicaSelector
+from broker.replication.replica_traffic import ReplicaTraffic
 from broker.replication.results import (
     DeleteRecordsResult,
-    EpochEndOffset,
     FetchEntry,
     FetchParams,
     FetchPartitionData,
     LogReadResult,
     PartitionAppendResult,
 )
-from broker.replication.throttle import ReplicationThrottles
-from log.fetch_data import FetchIsolation
 from log.manager import LogManager
-from log.offsets import TimestampAndOffset
 from log.partition_log import PartitionLog
 from log.producer_entry import VerificationGuard
 from log.topic_partition import TopicPartition
@@ -53,10 +46,6 @@ from timer.metrics import Metrics
 from timer.scheduler import Scheduler
 from timer.worker import Workers
 
-if TYPE_CHECKING:
-    from broker.replication.fetcher_manager import FetcherManager
-    from broker.replication.replica_selector import ReplicaSelector
-
 logger = logging.getLogger(__name__)
 
 ALL_REPLICAS: Final = -1
@@ -65,17 +54,8 @@ _NONE: Final = ErrorCode.NONE
 _METRICS_FLUSH_MS = 1000
 
 
-class OfflineSlot:
-    """Marks a partition whose log directory failed."""
-
-    __slots__ = ()
-
-
-OFFLINE = OfflineSlot()
-
-
 class ReplicaManager:
-    """See the module. Also what a `Partition` knows of its broker."""
+    """Handlers append to partitions and read from them here; it is also what a `Partition` knows of its broker."""
 
     def __init__(
         self,
@@ -87,6 +67,11 @@ class ReplicaManager:
         metadata_cache: MetadataCache,
         delayed: DelayedOperations,
         alter_partition: AlterPartitionSender,
+        partitions: Partitions,
+        traffic: ReplicaTraffic,
+        fetchers: FetcherManager,
+        selector: ReplicaSelector | None,
+        replica_metrics: ReplicaMetrics,
         metrics: Metrics,
         action_queue: ActionQueue,
         workers: Workers | None = None,
@@ -99,21 +84,20 @@ class ReplicaManager:
         self.metadata_cache = metadata_cache
         self.delayed = delayed
         self.alter_partition = alter_partition
-        self.metrics = ReplicaMetrics(metrics)
+        self.metrics = replica_metrics
         self.isr_meters: IsrMeters = self.metrics
         self._partition_metrics = PartitionMetrics(metrics)
         self.high_watermarks = HighWatermarkCheckpoints(log_manager)
-        self.state_change_lock = threading.RLock()
         self.controller_epoch = 0
-        self.partitions: dict[TopicPartition, Partition | OfflineSlot] = {}
-        self.fetchers: FetcherManager | None = None
-        self.selector: ReplicaSelector | None = None
-        self.throttles = ReplicationThrottles(config, clock, metrics)
+        self.partitions = partitions
+        self.traffic = traffic
+        self.fetchers = fetchers
+        self._selector = selector
         self.is_shutting_down = False
         self._scheduler = scheduler
         self._action_queue = action_queue
         self._checkpointing = False
-        self.log_dir_moves = LogDirMoves(self, clock, metrics, workers)
+        self.log_dir_moves = LogDirMoves(config, partitions, log_manager, delayed.check_all, clock, metrics, workers)
         _register_gauges(self, metrics)
 
     # ------------------------------------------------------------------ life
@@ -133,13 +117,12 @@ class ReplicaManager:
             self._scheduler.schedule("highwatermark-checkpoint", self.checkpoint_high_watermarks, 0, period)
 
     def checkpoint_high_watermarks(self) -> None:
-        self.high_watermarks.write(self.online_partitions())
+        self.high_watermarks.write(self.partitions.online())
 
     def shutdown(self) -> None:
         """Stop fetching, drop waiting operations, write the last checkpoint."""
         self.is_shutting_down = True
-        if self.fetchers is not None:
-            self.fetchers.shutdown()
+        self.fetchers.shutdown()
         self.log_dir_moves.shutdown()
         self.delayed.shutdown()
         if self._checkpointing:
@@ -147,56 +130,19 @@ class ReplicaManager:
 
     def maybe_shrink_isrs(self) -> None:
         """The periodic look at every partition: members of the ISR, and others that only time has made too slow."""
-        for partition in self.online_partitions():
+        for partition in self.partitions.online():
             partition.maybe_shrink_isr()
             partition.recheck_high_watermark()
 
     def on_brokers_gone(self) -> None:
         """Brokers have left the metadata: those that were not in an ISR hold no high watermark back any more."""
-        for partition in self.leader_partitions():
+        for partition in self.partitions.leaders():
             partition.recheck_high_watermark()
 
     # ------------------------------------------------------------------ partitions
 
     def is_alive(self, broker_id: int) -> bool:
         return self.metadata_cache.is_alive(broker_id)
-
-    def online_partitions(self) -> Iterator[Partition]:
-        for slot in list(self.partitions.values()):
-            if isinstance(slot, Partition):
-                yield slot
-
-    def leader_partitions(self) -> Iterator[Partition]:
-        return (partition for partition in self.online_partitions() if partition.is_leader)
-
-    def get_partition(self, tp: TopicPartition) -> Partition | None:
-        """The online partition, else `None`."""
-        slot = self.partitions.get(tp)
-        return slot if isinstance(slot, Partition) else None
-
-    def get_partition_or_raise(self, tp: TopicPartition) -> Partition:
-        """Raises KAFKA_STORAGE_ERROR (offline), NOT_LEADER_OR_FOLLOWER (elsewhere), UNKNOWN_TOPIC_OR_PARTITION."""
-        slot = self.partitions.get(tp)
-        if type(slot) is Partition:
-            return slot
-        if slot is OFFLINE:
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"Partition {tp} is in an offline log directory")
-        if self.metadata_cache.contains(tp.topic, tp.partition):
-            raise ApiError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER,
-                f"Error while fetching partition state for {tp}: it is not hosted here",
-            )
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Partition {tp} doesn't exist")
-
-    def get_log(self, tp: TopicPartition) -> PartitionLog | None:
-        """The local log of an online partition, whatever this broker's role."""
-        partition = self.get_partition(tp)
-        return None if partition is None else partition.log
-
-    def log_of(self, topic: str, number: int) -> PartitionLog | None:
-        """`get_log` for the hot path: a plain tuple finds the same slot and costs less to make."""
-        slot = self.partitions.get((topic, number))  # type: ignore[call-overload]
-        return slot.log if type(slot) is Partition else None
 
     def create_log(self, tp: TopicPartition, topic_id: bytes, *, is_new: bool, is_future: bool) -> PartitionLog:
         """Open or make the log of a partition; its high watermark starts from the checkpoint of its directory."""
@@ -212,34 +158,21 @@ class ReplicaManager:
             return int(log.log_end_offset)
         return int(log.high_watermark)
 
-    def is_offline(self, tp: TopicPartition) -> bool:
-        """Whether its log directory has failed."""
-        return self.partitions.get(tp) is OFFLINE
-
-    def is_moving(self, tp: TopicPartition) -> bool:
-        """Whether it is being moved to another log directory."""
-        partition = self.get_partition(tp)
-        return partition is not None and partition.future_log is not None
-
-    def on_log_dir_moved(self, tp: TopicPartition) -> None:
-        """A move is over: what waited for the future log may go on."""
-        self.delayed.check_all(tp)
-
     def add_partition(self, tp: TopicPartition) -> Partition:
         """Make the slot of a partition that is new here. Call under the state change lock."""
-        partition = self.partitions[tp] = Partition(tp, self)
+        partition = self.partitions.slots[tp] = Partition(tp, self)
         self._partition_metrics.add(partition)
         return partition
 
     def mark_offline(self, tp: TopicPartition) -> None:
         """Its log directory failed. Call under the state change lock."""
-        self.partitions[tp] = OFFLINE
+        self.partitions.slots[tp] = OFFLINE
         self._partition_metrics.remove(tp)
 
     def remove_partition(self, tp: TopicPartition) -> None:
         """Forget a partition that is deleted here. Call under the state change lock."""
         self.log_dir_moves.stop([tp])
-        slot = self.partitions.pop(tp, None)
+        slot = self.partitions.slots.pop(tp, None)
         self._partition_metrics.remove(tp)
         self.metrics.remove_partition(tp)
         if isinstance(slot, Partition):
@@ -247,14 +180,14 @@ class ReplicaManager:
 
     def drop_metrics_of(self, topics: set[str]) -> None:
         """Remove the meters of those of `topics` that have no partition here any more."""
-        for topic in topics - {tp.topic for tp in self.partitions}:
+        for topic in topics - {tp.topic for tp in self.partitions.slots}:
             self.metrics.remove_topic(topic)
 
     def handle_log_dir_failure(self, directory: str) -> None:
         """Take the partitions of a failed directory offline; they stay so until the broker restarts."""
-        with self.state_change_lock:
+        with self.partitions.state_change_lock:
             failed = []
-            for partition in self.online_partitions():
+            for partition in self.partitions.online():
                 # One look at both logs: they may be about to change places.
                 with partition.lock:
                     log, future = partition.log, partition.future_log
@@ -264,8 +197,7 @@ class ReplicaManager:
                     elif future is not None and future.parent_dir == directory:
                         future_log.give_up(partition, self.log_manager, delete=False)
             self.log_dir_moves.stop(failed)
-            if self.fetchers is not None:
-                self.fetchers.remove(failed)
+            self.fetchers.remove(failed)
             for tp in failed:
                 self.mark_offline(tp)
             self.log_manager.handle_log_dir_failure(directory)
@@ -275,52 +207,21 @@ class ReplicaManager:
 
     def on_topic_config(self, topic: str, overrides: Mapping[str, str]) -> None:
         """The overrides of a topic changed (the log manager knows already)."""
-        self.throttles.on_topic_config(topic, overrides)
+        self.traffic.throttles.on_topic_config(topic, overrides)
         for number in range(self.metadata_cache.partition_count(topic) or 0):
-            partition = self.get_partition(TopicPartition(topic, number))
+            partition = self.partitions.get(TopicPartition(topic, number))
             if partition is not None:
                 partition.recheck_high_watermark()  # a lower min.insync.replicas sets it free
 
     def on_broker_config(self) -> None:
         """Dynamic configs of this broker changed."""
-        self.throttles.on_broker_config()
+        self.traffic.throttles.on_broker_config()
         self.log_dir_moves.on_broker_config()
 
     def log_topic_id(self, tp: TopicPartition) -> bytes | None:
         """The topic id that an existing log on disk was written under."""
         log = self.log_manager.get_log(tp)
         return None if log is None else log.topic_id
-
-    def throttles_follower(self, params: FetchParams, tp: TopicPartition) -> bool:
-        """Whether the leader throttle holds back this replica: only replicas outside the ISR ever are."""
-        quota = self.throttles.leader
-        if params.replica_id < 0 or not quota.is_throttled(tp):
-            return False
-        partition = self.get_partition(tp)
-        if partition is None or params.replica_id in partition.isr_state.isr:
-            return False
-        return quota.is_exceeded()
-
-    def throttles_own_fetch(self, tp: TopicPartition, state: PartitionFetchState) -> bool:
-        """Whether this follower rests a partition because of the follower throttle."""
-        quota = self.throttles.follower
-        return quota.is_throttled(tp) and not state.is_replica_in_sync and quota.is_exceeded()
-
-    def on_replicated_bytes(self, tp: TopicPartition, partition: Partition, size: int) -> None:
-        """Count what a follower received."""
-        if partition.is_reassigning and partition.is_adding_local_replica:
-            self.metrics.all_topics.reassignment_bytes_in.mark(size)
-        if self.throttles.follower.is_throttled(tp):
-            self.throttles.follower.record(size)
-
-    def on_sent_to_follower(self, tp: TopicPartition, replica_id: int, size: int) -> None:
-        """Count what a follower is sent."""
-        self.metrics.all_topics.replication_bytes_out.mark(size)
-        partition = self.get_partition(tp)
-        if partition is not None and replica_id in partition.adding_replicas:
-            self.metrics.all_topics.reassignment_bytes_out.mark(size)
-        if self.throttles.leader.is_throttled(tp):
-            self.throttles.leader.record(size)
 
     # ------------------------------------------------------------------ append
 
@@ -355,7 +256,7 @@ class ReplicaManager:
             if required_acks == ALL_REPLICAS and result.error is ErrorCode.NONE and not waiting:
                 waiting = not self._is_replicated(tp, result)
         if waiting:
-            operation = DelayedProduce(timeout_ms, results, self, callback)
+            operation = DelayedProduce(timeout_ms, results, self.partitions, self.metrics, callback)
             self.delayed.produce.try_complete_else_watch(operation, list(entries))
         else:
             callback(results)
@@ -370,7 +271,7 @@ class ReplicaManager:
         guard: VerificationGuard | None,
     ) -> PartitionAppendResult:
         try:
-            partition = self.get_partition_or_raise(tp)
+            partition = self.partitions.get_or_raise(tp)
             info, moved = partition.append_as_leader(records, origin, required_acks, request_version, guard)
         except Exception as error:
             return self._append_failure(tp, error)
@@ -388,7 +289,7 @@ class ReplicaManager:
         record_errors: Sequence[Any] = getattr(error, "record_errors", ())
         log_start = -1
         if record_errors:
-            log = self.get_log(tp)
+            log = self.partitions.get_log(tp)
             log_start = -1 if log is None else log.log_start_offset
         # A text goes to the producer only where it says what is wrong with its records.
         text = message if record_errors else None
@@ -396,7 +297,7 @@ class ReplicaManager:
 
     def _is_replicated(self, tp: TopicPartition, result: PartitionAppendResult) -> bool:
         """Settle an acks=all result that need not wait; `False` if it must."""
-        partition = self.get_partition(tp)
+        partition = self.partitions.get(tp)
         if partition is None:
             return False
         done, error = partition.has_enough_replicas(result.last_offset + 1)
@@ -461,11 +362,11 @@ class ReplicaManager:
     ) -> LogReadResult:
         self.metrics.fetch_requested(tp.topic)
         try:
-            partition = self.get_partition_or_raise(tp)
+            partition = self.partitions.get_or_raise(tp)
             if data.topic_id != partition.topic_id and ZERO_UUID not in (data.topic_id, partition.topic_id):
                 raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)
-            if self.selector is not None and params.client is not None:
-                preferred = self.selector.preferred_replica(partition, params.client, data, self)
+            if self._selector is not None and params.client is not None:
+                preferred = self._selector.preferred_replica(partition, params.client, data)
                 if preferred is not None:
                     return preferred
             max_bytes = data.max_bytes if data.max_bytes < limit else limit
@@ -474,7 +375,7 @@ class ReplicaManager:
             )
         except Exception as error:
             return self._read_failure(tp, error)
-        if result.size and self.throttles_follower(params, tp):
+        if result.size and self.traffic.holds_back(params, tp):
             result.release()
         return result
 
@@ -487,28 +388,7 @@ class ReplicaManager:
             self.metrics.all_topics.failed_fetch.mark()
         return LogReadResult(code)
 
-    # ------------------------------------------------------------------ offsets
-
-    def fetch_offset(
-        self,
-        tp: TopicPartition,
-        timestamp: int,
-        isolation: FetchIsolation | None,
-        current_leader_epoch: int,
-        replica_id: int,
-    ) -> TimestampAndOffset | None:
-        """ListOffsets of one partition; raises like every read."""
-        return partition_reads.offset_for_timestamp(
-            self.get_partition_or_raise(tp), timestamp, isolation, current_leader_epoch, replica_id
-        )
-
-    def last_offset_for_leader_epoch(
-        self, tp: TopicPartition, current_leader_epoch: int, leader_epoch: int
-    ) -> EpochEndOffset:
-        """OffsetForLeaderEpoch of one partition; leader only."""
-        return partition_reads.epoch_end_offset(
-            self.get_partition_or_raise(tp), current_leader_epoch, leader_epoch, require_leader=True
-        )
+    # ------------------------------------------------------------------ deletes
 
     def delete_records(
         self, timeout_ms: int, offsets: Mapping[TopicPartition, int], callback: DeleteRecordsCallback
@@ -522,7 +402,7 @@ class ReplicaManager:
                     raise ApiError(
                         ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot delete records of internal topic {tp.topic}"
                     )
-                asked, low = partition_reads.delete_records(self.get_partition_or_raise(tp), requested)
+                asked, low = partition_reads.delete_records(self.partitions.get_or_raise(tp), requested)
             except Exception as error:
                 code, _ = error_of(error)
                 if code is ErrorCode.UNKNOWN_SERVER_ERROR:
@@ -532,7 +412,7 @@ class ReplicaManager:
             results[tp] = DeleteRecordsResult(ErrorCode.NONE, asked, low)
             waiting = waiting or low < asked
         if waiting:
-            operation = DelayedDeleteRecords(timeout_ms, results, self, callback)
+            operation = DelayedDeleteRecords(timeout_ms, results, self.partitions, self.metrics, callback)
             self.delayed.delete_records.try_complete_else_watch(operation, list(offsets))
         else:
             callback(results)
@@ -540,14 +420,17 @@ class ReplicaManager:
 
 def _register_gauges(manager: ReplicaManager, metrics: Metrics) -> None:
     def count(condition: Callable[[Partition], bool]) -> Callable[[], float]:
-        return lambda: float(sum(1 for partition in manager.leader_partitions() if condition(partition)))
+        return lambda: float(sum(1 for partition in manager.partitions.leaders() if condition(partition)))
 
     def gauge(name: str, fn: Callable[[], float]) -> None:
         metrics.gauge("kafka.server", "ReplicaManager", name, fn)
 
     gauge("LeaderCount", count(lambda partition: True))
-    gauge("PartitionCount", lambda: float(len(manager.partitions)))
-    gauge("OfflineReplicaCount", lambda: float(sum(1 for slot in list(manager.partitions.values()) if slot is OFFLINE)))
+    gauge("PartitionCount", lambda: float(len(manager.partitions.slots)))
+    gauge(
+        "OfflineReplicaCount",
+        lambda: float(sum(1 for slot in list(manager.partitions.slots.values()) if slot is OFFLINE)),
+    )
     gauge("UnderReplicatedPartitions", count(lambda partition: partition.is_under_replicated))
     gauge("UnderMinIsrPartitionCount", count(lambda partition: partition.is_under_min_isr))
     gauge("AtMinIsrPartitionCount", count(lambda partition: partition.is_at_min_isr))

@@ -16,7 +16,7 @@ from broker.replication.results import ClientMetadata, FetchPartitionData, LogRe
 
 if TYPE_CHECKING:
     from broker.metadata_cache import MetadataCache
-    from broker.replication.replica_manager import ReplicaManager
+    from timer.clock import Clock
 
 logger = logging.getLogger(__name__)
 
@@ -48,12 +48,14 @@ def rack_aware(client_rack: str, leader: ReplicaView, replicas: Sequence[Replica
 class ReplicaSelector:
     """Puts the question to a `Choice` and shapes the answer."""
 
-    def __init__(self, choose: Choice, metadata_cache: MetadataCache) -> None:
+    def __init__(self, choose: Choice, metadata_cache: MetadataCache, broker_id: int, clock: Clock) -> None:
         self._choose = choose
+        self._broker_id = broker_id
+        self._clock = clock
         self._metadata_cache = metadata_cache
 
     def preferred_replica(
-        self, partition: Partition, client: ClientMetadata, data: FetchPartitionData, manager: ReplicaManager
+        self, partition: Partition, client: ClientMetadata, data: FetchPartitionData
     ) -> LogReadResult | None:
         """The answer that names another replica, or `None` to read here."""
         with partition.lock:
@@ -61,8 +63,8 @@ class ReplicaSelector:
             if log is None:
                 return None
             partition.local_log(data.current_leader_epoch, require_leader=True)
-            now = manager.clock.wall_ms()
-            leader = ReplicaView(manager.broker_id, self._rack(manager.broker_id, client), log.log_end_offset, 0)
+            now = self._clock.wall_ms()
+            leader = ReplicaView(self._broker_id, self._rack(self._broker_id, client), log.log_end_offset, 0)
             views = [leader]
             for broker_id in partition.isr_state.isr:
                 replica = partition.remote_replicas.get(broker_id)
@@ -90,10 +92,12 @@ class ReplicaSelector:
         return None if node is None else node.rack
 
 
-def make_selector(class_name: str | None, metadata_cache: MetadataCache) -> ReplicaSelector | None:
+def make_selector(
+    class_name: str | None, metadata_cache: MetadataCache, broker_id: int, clock: Clock
+) -> ReplicaSelector | None:
     """The selector that `replica.selector.class` names. Raises `ConfigError` for one that does not exist here."""
     if class_name is None or class_name in ("", "org.apache.kafka.common.replica.LeaderSelector"):
         return None
     if class_name != RACK_AWARE_CLASS:
         raise ConfigError(f"replica.selector.class {class_name} is not available; there is {RACK_AWARE_CLASS}")
-    return ReplicaSelector(rack_aware, metadata_cache)
+    return ReplicaSelector(rack_aware, metadata_cache, broker_id, clock)

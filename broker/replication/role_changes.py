@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from broker.replication.fetch_state import InitialFetchState
 from broker.replication.partition import Partition
-from broker.replication.replica_manager import OFFLINE, OfflineSlot, ReplicaManager
+from broker.replication.partitions import OFFLINE, OfflineSlot
+from broker.replication.replica_manager import ReplicaManager
 from log.errors import StorageError
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ApiError, ErrorCode, error_of
@@ -61,7 +62,7 @@ class RoleChanges:
     ) -> LeaderAndIsrResponse:
         """Apply a LeaderAndIsr whose broker epoch has been checked."""
         manager = self._manager
-        with manager.state_change_lock:
+        with manager.partitions.state_change_lock:
             if request.controller_epoch < manager.controller_epoch:
                 logger.warning(
                     "ignoring LeaderAndIsr of controller %d with epoch %d, older than %d",
@@ -81,8 +82,7 @@ class RoleChanges:
             new_leaders = self._make_leaders(leaders, errors)
             new_followers = self._make_followers(followers, errors)
             manager.log_dir_moves.go_on(change.partition for change in [*leaders, *followers])
-            if manager.fetchers is not None:
-                manager.fetchers.shutdown_idle_threads()
+            manager.fetchers.shutdown_idle_threads()
             on_leadership_change(new_leaders, new_followers)
             return _leader_and_isr_response(errors, version)
 
@@ -95,7 +95,7 @@ class RoleChanges:
     ) -> _Change | None:
         manager = self._manager
         key = (topic_id, tp)
-        slot = manager.partitions.get(tp)
+        slot = manager.partitions.slots.get(tp)
         if isinstance(slot, OfflineSlot):
             errors[key] = ErrorCode.KAFKA_STORAGE_ERROR
             return None
@@ -117,12 +117,11 @@ class RoleChanges:
             errors[key] = ErrorCode.STALE_CONTROLLER_EPOCH
         elif has_id and known_id is None:
             partition.assign_topic_id(topic_id)
-            if not partition.is_leader and manager.fetchers is not None:
+            if not partition.is_leader:
                 manager.fetchers.update_topic_ids({tp: topic_id})
             errors[key] = ErrorCode.NONE
         elif not has_id and known_id is not None and not partition.is_leader:
-            if manager.fetchers is not None:
-                manager.fetchers.update_topic_ids({tp: None})
+            manager.fetchers.update_topic_ids({tp: None})
             errors[key] = ErrorCode.NONE
         else:
             errors[key] = ErrorCode.STALE_CONTROLLER_EPOCH
@@ -132,8 +131,7 @@ class RoleChanges:
         self, changes: list[_Change], errors: dict[tuple[bytes, TopicPartition], ErrorCode]
     ) -> list[Partition]:
         manager = self._manager
-        if manager.fetchers is not None:
-            manager.fetchers.remove([change.partition.topic_partition for change in changes])
+        manager.fetchers.remove([change.partition.topic_partition for change in changes])
         done = []
         for partition, state, topic_id in changes:
             try:
@@ -161,11 +159,10 @@ class RoleChanges:
                     partition.ensure_log(state, topic_id)
             except (StorageError, OSError) as error:
                 self._storage_failure(partition, topic_id, error, errors)
-        if manager.fetchers is not None:
-            manager.fetchers.remove([partition.topic_partition for partition in fetch_again])
+        manager.fetchers.remove([partition.topic_partition for partition in fetch_again])
         for partition in fetch_again:
             manager.delayed.check_produce_and_fetch(partition.topic_partition)
-        if manager.fetchers is not None and not manager.is_shutting_down:
+        if not manager.is_shutting_down:
             self._add_fetchers(manager.fetchers, fetch_again)
         return done
 
@@ -210,7 +207,7 @@ class RoleChanges:
         `on_stopped(partition, leader_epoch)` is called for every partition that was deleted here.
         """
         manager = self._manager
-        with manager.state_change_lock:
+        with manager.partitions.state_change_lock:
             if request.controller_epoch < manager.controller_epoch:
                 logger.warning(
                     "ignoring StopReplica of controller %d with epoch %d, older than %d",
@@ -222,7 +219,7 @@ class RoleChanges:
             errors: dict[TopicPartition, ErrorCode] = {}
             accepted: dict[TopicPartition, tuple[int, bool]] = {}
             for tp, leader_epoch, delete in stop_replica_states(request, version):
-                slot = manager.partitions.get(tp)
+                slot = manager.partitions.slots.get(tp)
                 if slot is OFFLINE:
                     errors[tp] = ErrorCode.KAFKA_STORAGE_ERROR
                 elif isinstance(slot, Partition) and not (
@@ -247,8 +244,7 @@ class RoleChanges:
 
     def _stop(self, accepted: dict[TopicPartition, tuple[int, bool]], errors: dict[TopicPartition, ErrorCode]) -> None:
         manager = self._manager
-        if manager.fetchers is not None:
-            manager.fetchers.remove(list(accepted))
+        manager.fetchers.remove(list(accepted))
         manager.log_dir_moves.stop(accepted)
         for tp, (_, delete) in accepted.items():
             if delete:
@@ -268,8 +264,7 @@ class RoleChanges:
                 errors[tp] = ErrorCode.KAFKA_STORAGE_ERROR if isinstance(error, OSError) else code
 
     def _stop_idle_fetchers(self) -> None:
-        if self._manager.fetchers is not None:
-            self._manager.fetchers.shutdown_idle_threads()
+        self._manager.fetchers.shutdown_idle_threads()
 
 
 def leader_and_isr_states(

@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING
 
 from broker.action_queue import ActionQueue
 from broker.config.kafka_config import KafkaConfig
-from broker.metadata_cache import MetadataCache
+from broker.metadata_cache import MetadataCache, Node
 from broker.replication.alter_partition import AlterPartitionManager
 from broker.replication.delayed import DelayedOperations
-from broker.replication.fetcher_manager import make_fetcher_manager
+from broker.replication.fetcher import FailedPartitions, FollowerSide, ReplicaFetcher
+from broker.replication.fetcher_manager import FetcherId, FetcherManager
+from broker.replication.leader_endpoint import FetchSettings, RemoteLeader
+from broker.replication.metrics import ReplicaMetrics
 from broker.replication.partition_environment import AlterPartitionSender
+from broker.replication.partitions import Partitions
 from broker.replication.replica_manager import ReplicaManager
 from broker.replication.replica_selector import make_selector
+from broker.replication.replica_traffic import ReplicaTraffic
+from broker.replication.throttle import ReplicationThrottles
 from broker.replication.zk_isr import ZkIsrManager
 from log.manager import LogManager
 from timer.clock import Clock
@@ -62,7 +68,12 @@ def make_replica_manager(
         zk_isr = ZkIsrManager(zk, scheduler, clock)
         zk_isr.start()
         alter_partition = zk_isr
-    manager = ReplicaManager(
+    partitions = Partitions(metadata_cache.contains)
+    replica_metrics = ReplicaMetrics(metrics)
+    traffic = ReplicaTraffic(partitions, ReplicationThrottles(config, clock, metrics), replica_metrics)
+    side = FollowerSide(partitions, traffic, config.version, delayed.fetch.check_and_complete)
+    selector_class = config.get_optional_str("replica.selector.class")
+    return ReplicaManager(
         config,
         clock=clock,
         scheduler=scheduler,
@@ -70,10 +81,62 @@ def make_replica_manager(
         metadata_cache=metadata_cache,
         delayed=delayed,
         alter_partition=alter_partition,
+        partitions=partitions,
+        traffic=traffic,
+        fetchers=_make_fetchers(config, clock, side, broker_epoch, metrics, workers),
+        selector=make_selector(selector_class, metadata_cache, config.broker_id, clock),
+        replica_metrics=replica_metrics,
         metrics=metrics,
         action_queue=action_queue,
         workers=workers,
     )
-    manager.fetchers = make_fetcher_manager(manager, broker_epoch, metrics, workers)
-    manager.selector = make_selector(config.get_optional_str("replica.selector.class"), metadata_cache)
-    return manager
+
+
+def _make_fetchers(
+    config: KafkaConfig,
+    clock: Clock,
+    side: FollowerSide,
+    broker_epoch: Callable[[], int],
+    metrics: Metrics,
+    workers: Workers,
+) -> FetcherManager:
+    """The fetchers of a real broker."""
+    failed = FailedPartitions()
+    settings = FetchSettings(
+        config.get_int("replica.fetch.wait.max.ms"),
+        config.get_int("replica.fetch.min.bytes"),
+        config.get_int("replica.fetch.response.max.bytes"),
+        config.get_int("replica.fetch.max.bytes"),
+    )
+
+    def make(fetcher_id: FetcherId, node: Node) -> ReplicaFetcher:
+        name = f"ReplicaFetcherThread-{fetcher_id.number}-{fetcher_id.leader_id}"
+        leader = RemoteLeader(
+            node,
+            config.broker_id,
+            fetcher_id.number,
+            config.version,
+            settings,
+            clock,
+            broker_epoch,
+            config.get_int("replica.socket.timeout.ms"),
+            config.get_int("request.timeout.ms"),
+            config.get_int("replica.socket.receive.buffer.bytes"),
+        )
+        tags = {"clientId": name, "brokerHost": node.host, "brokerPort": str(node.port)}
+        received = metrics.meter("kafka.server", "FetcherStats", "BytesPerSec", **tags)
+        requests = metrics.meter("kafka.server", "FetcherStats", "RequestsPerSec", **tags)
+        return ReplicaFetcher(
+            name,
+            leader,
+            side,
+            failed,
+            clock,
+            config.get_int("replica.fetch.backoff.ms"),
+            settings.partition_max_bytes,
+            received.mark,
+            requests.mark,
+            workers,
+        )
+
+    return FetcherManager(config.get_int("num.replica.fetchers"), make, failed, metrics)

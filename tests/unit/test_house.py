@@ -35,16 +35,6 @@ SIDEWAYS = {
 
 CIRCLES: list[set[str]] = [
     {
-        "broker.replication.delayed_delete_records",
-        "broker.replication.delayed_fetch",
-        "broker.replication.delayed_produce",
-        "broker.replication.fetcher",
-        "broker.replication.fetcher_manager",
-        "broker.replication.log_dir_moves",
-        "broker.replication.replica_manager",
-        "broker.replication.replica_selector",
-    },
-    {
         "log.appends",
         "log.offset_lookup",
         "log.partition_log",

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 from broker.action_queue import ActionQueue
 from broker.config.kafka_config import KafkaConfig
 from broker.metadata_cache import MetadataCache
 from broker.metrics import MetricsRegistry
 from broker.replication.delayed import DelayedOperations
+from broker.replication.fetch_state import InitialFetchState
+from broker.replication.fetcher import FailedPartitions
+from broker.replication.fetcher_manager import FetcherManager
+from broker.replication.metrics import ReplicaMetrics
 from broker.replication.partition import Partition
+from broker.replication.partitions import Partitions
 from broker.replication.replica_manager import ReplicaManager
+from broker.replication.replica_traffic import ReplicaTraffic
 from broker.replication.results import PartitionAppendResult
 from broker.replication.role_changes import RoleChanges
+from broker.replication.throttle import ReplicationThrottles
 from log.config import LogConfig
 from log.manager import LogManager
 from log.offsets import LogOffsetMetadata
@@ -39,12 +48,22 @@ from network.protocol.messages.update_metadata import (
 )
 from tests.unit.log.harness import batch
 from timer.clock import ManualClock
-from timer.metrics import NULL_METRICS
+from timer.metrics import NULL_METRICS, Metrics
 from timer.scheduler import ManualScheduler
 from timer.timer import SystemTimer
 
 TP = TopicPartition("t", 0)
 TOPIC_ID = bytes(range(16))
+
+
+class IdleFetchers(FetcherManager):
+    """Fetches nothing."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        super().__init__(1, lambda *_: pytest.fail("no fetcher is made here"), FailedPartitions(), metrics)
+
+    def add(self, states: Mapping[TopicPartition, InitialFetchState]) -> None:
+        pass
 
 
 class LeadingBroker:
@@ -72,14 +91,25 @@ class LeadingBroker:
             {},
             NULL_METRICS,
         )
+        config = KafkaConfig({"broker.id": "1", "zookeeper.connect": "none", "log.dirs": self.directory})
+        replica_metrics = ReplicaMetrics(self.metrics)
+        partitions = Partitions(self.cache.contains)
+        self.traffic = ReplicaTraffic(
+            partitions, ReplicationThrottles(config, self.clock, self.metrics), replica_metrics
+        )
         self.manager = ReplicaManager(
-            KafkaConfig({"broker.id": "1", "zookeeper.connect": "none", "log.dirs": self.directory}),
+            config,
             clock=self.clock,
             scheduler=scheduler,
             log_manager=log_manager,
             metadata_cache=self.cache,
             delayed=self.delayed,
             alter_partition=SimpleNamespace(submit=lambda *_: None),
+            partitions=partitions,
+            traffic=self.traffic,
+            fetchers=IdleFetchers(self.metrics),
+            selector=None,
+            replica_metrics=replica_metrics,
             metrics=self.metrics,
             action_queue=ActionQueue(),
         )
@@ -124,7 +154,7 @@ class LeadingBroker:
 
     @property
     def partition(self) -> Partition:
-        found = self.manager.get_partition(TP)
+        found = self.manager.partitions.get(TP)
         assert found is not None
         return found
 

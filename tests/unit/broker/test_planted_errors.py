@@ -19,9 +19,10 @@ from broker.metadata_cache import MetadataCache
 from broker.metrics import MetricsRegistry
 from broker.replication.alter_partition import AlterPartitionManager
 from broker.replication.fetch_state import InitialFetchState
-from broker.replication.fetcher import FailedPartitions, ReplicaFetcher
+from broker.replication.fetcher import FailedPartitions, FollowerSide, ReplicaFetcher
 from broker.replication.isr import LeaderAndIsr, LeaderRecoveryState
 from broker.replication.log_dir_moves import LogDirMover
+from broker.replication.partitions import Partitions
 from broker.transactions.verification import TransactionVerifier
 from controller.channel_manager import BrokerChannel
 from controller.controller import ControllerState
@@ -249,8 +250,10 @@ def test_fetcher(loops: Loops, tmp_path: Path) -> None:
     broker = LeadingBroker(tmp_path)
     broker.obey(2, [1, 2], 1)
     leader: Any = Leader()
+    manager = broker.manager
+    side = FollowerSide(manager.partitions, manager.traffic, manager.config.version, lambda tp: None)
     fetcher = ReplicaFetcher(
-        "fetcher", leader, broker.manager, FailedPartitions(), loops.clock, 1_000, 1 << 20, workers=loops.workers
+        "fetcher", leader, side, FailedPartitions(), loops.clock, 1_000, 1 << 20, workers=loops.workers
     )
     node: Any = SimpleNamespace(id=2)
     fetcher.add({TP: InitialFetchState(TOPIC_ID, node, 1, 0)})
@@ -262,9 +265,10 @@ def test_fetcher(loops: Loops, tmp_path: Path) -> None:
 
 
 def test_log_dir_mover(loops: Loops) -> None:
-    manager: Any = SimpleNamespace(get_partition=lambda tp: None)
+    partitions = Partitions(lambda topic, partition: False)
+    no_logs: Any = None
     quota: Any = SimpleNamespace(is_exceeded=Flaky(lambda: False))
-    mover = LogDirMover("mover", manager, quota, loops.clock, 1_000, loops.workers)
+    mover = LogDirMover("mover", partitions, no_logs, lambda tp: None, quota, loops.clock, 1_000, loops.workers)
     mover._partitions.add(TP)
     loops.fail()
     assert mover.partitions == [TP]

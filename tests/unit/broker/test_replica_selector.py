@@ -5,6 +5,7 @@ import pytest
 from broker.config.keys import ConfigError
 from broker.metadata_cache import MetadataCache
 from broker.replication.replica_selector import ReplicaView, make_selector, rack_aware
+from timer.clock import ManualClock
 
 LEADER = ReplicaView(1, "a", 100, 0)
 
@@ -27,5 +28,5 @@ def test_rack_aware(rack: str, expected: int) -> None:
 
 def test_unknown_selector_is_refused() -> None:
     with pytest.raises(ConfigError, match="com"):
-        make_selector("com.example.Selector", MetadataCache(1))
-    assert make_selector(None, MetadataCache(1)) is None
+        make_selector("com.example.Selector", MetadataCache(1), 1, ManualClock())
+    assert make_selector(None, MetadataCache(1), 1, ManualClock()) is None

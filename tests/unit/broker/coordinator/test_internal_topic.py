@@ -90,7 +90,11 @@ def test_nobody_is_asked_while_the_transaction_is_open_here(topic: Topic) -> Non
     batch.append(0, b"k", b"2")
     proceeded: list[Any] = []
     verify_batches(
-        topic.asked.append, topic.broker.manager.get_log, "tx", {TP: batch.build()}, lambda *_: proceeded.append(_)
+        topic.asked.append,
+        topic.broker.manager.partitions.get_log,
+        "tx",
+        {TP: batch.build()},
+        lambda *_: proceeded.append(_),
     )
     assert proceeded == [({}, {})]
     assert len(topic.asked) == 1
@@ -103,6 +107,6 @@ def test_batches_of_several_producers_are_refused(topic: Topic) -> None:
         builder.append(0, b"k", b"v")
         batches[TopicPartition("t", producer_id)] = builder.build()
     with pytest.raises(ApiError) as refused:
-        verify_batches(topic.asked.append, topic.broker.manager.get_log, "tx", batches, lambda *_: None)
+        verify_batches(topic.asked.append, topic.broker.manager.partitions.get_log, "tx", batches, lambda *_: None)
     assert refused.value.code is E.INVALID_PRODUCER_ID_MAPPING
     assert [RecordBatch(batch).producer_id for batch in batches.values()] == [1, 2]

@@ -1,0 +1,81 @@
+"""The partitions that this broker has, by name.
+
+A slot is missing, online (a `Partition`) or offline (its log directory has failed). `state_change_lock` serialises
+everything that changes slots: LeaderAndIsr, StopReplica, UpdateMetadata, directory failures. Reading needs no lock.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from broker.replication.partition import Partition
+from log.partition_log import PartitionLog
+from log.topic_partition import TopicPartition
+from network.protocol.errors import ApiError, ErrorCode
+
+
+class OfflineSlot:
+    """Marks a partition whose log directory failed."""
+
+    __slots__ = ()
+
+
+OFFLINE: Final = OfflineSlot()
+
+
+class Partitions:
+    """The slots. `is_known(topic, partition)` says whether the metadata has a partition, here or elsewhere."""
+
+    def __init__(self, is_known: Callable[[str, int], bool]) -> None:
+        self.state_change_lock = threading.RLock()
+        self.slots: dict[TopicPartition, Partition | OfflineSlot] = {}
+        self._is_known = is_known
+
+    def online(self) -> Iterator[Partition]:
+        for slot in list(self.slots.values()):
+            if isinstance(slot, Partition):
+                yield slot
+
+    def leaders(self) -> Iterator[Partition]:
+        """The online partitions that this broker leads."""
+        return (partition for partition in self.online() if partition.is_leader)
+
+    def get(self, tp: TopicPartition) -> Partition | None:
+        """The online partition, else `None`."""
+        slot = self.slots.get(tp)
+        return slot if isinstance(slot, Partition) else None
+
+    def get_or_raise(self, tp: TopicPartition) -> Partition:
+        """Raises KAFKA_STORAGE_ERROR (offline), NOT_LEADER_OR_FOLLOWER (elsewhere), UNKNOWN_TOPIC_OR_PARTITION."""
+        slot = self.slots.get(tp)
+        if type(slot) is Partition:
+            return slot
+        if slot is OFFLINE:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"Partition {tp} is in an offline log directory")
+        if self._is_known(tp.topic, tp.partition):
+            raise ApiError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"Error while fetching partition state for {tp}: it is not hosted here",
+            )
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Partition {tp} doesn't exist")
+
+    def get_log(self, tp: TopicPartition) -> PartitionLog | None:
+        """The local log of an online partition, whatever this broker's role."""
+        partition = self.get(tp)
+        return None if partition is None else partition.log
+
+    def log_of(self, topic: str, number: int) -> PartitionLog | None:
+        """`get_log` for the hot path: a plain tuple finds the same slot and costs less to make."""
+        slot = self.slots.get((topic, number))  # type: ignore[call-overload]
+        return slot.log if type(slot) is Partition else None
+
+    def is_offline(self, tp: TopicPartition) -> bool:
+        """Whether its log directory has failed."""
+        return self.slots.get(tp) is OFFLINE
+
+    def is_moving(self, tp: TopicPartition) -> bool:
+        """Whether it is being moved to another log directory."""
+        partition = self.get(tp)
+        return partition is not None and partition.future_log is not None
