@@ -41,6 +41,7 @@ from broker.log_dir_failures import LogDirFailures
 from broker.metadata_cache import LiveBroker, MetadataCache
 from broker.metrics import TICK_MS, MetricsRegistry
 from broker.reconfiguration import Reconfiguration
+from broker.registration import StoppedAtStartError, register_when_free
 from broker.replication.fetch_session import FetchManager, FetchSessionCache
 from broker.replication.replica_manager import ReplicaManager
 from broker.replication.role_changes import RoleChanges
@@ -65,6 +66,7 @@ from controller.channel_manager import ChannelManager
 from controller.controller import Controller
 from controller.zk import paths
 from controller.zk.admin import AdminZkClient
+from controller.zk.brokers import BrokerIdInUseError
 from controller.zk.client import ZkClient
 from controller.zk.kazoo_session import KazooSession
 from log.errors import LogError
@@ -96,8 +98,12 @@ class BrokerState(IntEnum):
 class BrokerServer:
     """`startup`, `await_shutdown`, `shutdown`. A start that fails has stopped again what it had started."""
 
-    def __init__(self, config: KafkaConfig, clock: Clock | None = None) -> None:
+    def __init__(
+        self, config: KafkaConfig, clock: Clock | None = None, must_stop: Callable[[], bool] = lambda: False
+    ) -> None:
+        """`must_stop` is asked while the start waits for others."""
         self.config = config
+        self._must_stop = must_stop
         self.clock = clock or SystemClock()
         self.metrics = MetricsRegistry()
         self._started_ms = self.clock.wall_ms()
@@ -331,7 +337,12 @@ class BrokerServer:
         if conflict is not None:
             raise ConfigError(f"Configured end points {conflict}")
         version = controller_config(config).registration_json_version
-        self.context.broker_epoch = self.zk.register_broker(self.broker_info, version, self.clock.wall_ms())
+        self.context.broker_epoch = register_when_free(
+            lambda: self.zk.register_broker(self.broker_info, version, self.clock.wall_ms()),
+            config.get_int("zookeeper.session.timeout.ms"),
+            self.clock,
+            self._must_stop,
+        )
 
     def _make_controller(self) -> Controller:
         settings = controller_config(self.config)
@@ -497,15 +508,19 @@ def run_server(config_file: Path | None, overrides: Sequence[str] = (), log_leve
         print(f"odradek server: {error}", file=sys.stderr)
         return 2
     keep_freed_memory()
-    server = BrokerServer(config)
-    wait_for_stop = catch_stop_signals()
+    stop = catch_stop_signals()
+    server = BrokerServer(config, must_stop=stop.has_come)
     try:
         server.startup()
+    except StoppedAtStartError as stopped:
+        logger.info("%s", stopped)
+        return 0
     except Exception as error:
-        logger.critical("the broker could not be started: %s", error, exc_info=not isinstance(error, ConfigError))
+        expected = isinstance(error, (ConfigError, BrokerIdInUseError))
+        logger.critical("the broker could not be started: %s", error, exc_info=not expected)
         return 1
     _spare_the_collector()
-    wait_for_stop()
+    stop.wait()
     logger.info("stopping")
     server.shutdown()
     return 0

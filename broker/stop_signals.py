@@ -10,24 +10,40 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-def catch_stop_signals() -> Callable[[], None]:
-    """From here on SIGTERM and SIGINT do not end the process; the result waits until one has come.
+class StopSignals:
+    """Made by `catch_stop_signals`."""
+
+    def __init__(self, reader: int) -> None:
+        self._reader = reader
+        self._come = False
+
+    def wait(self) -> None:
+        """Until one has come."""
+        while os.read(self._reader, 1)[0] not in STOP_SIGNALS:
+            pass
+
+    def has_come(self) -> bool:
+        """Whether one has come, for a start that takes its time."""
+        return self._come
+
+    def note(self) -> None:
+        """Called by the handler, so a plain store."""
+        self._come = True
+
+
+def catch_stop_signals() -> StopSignals:
+    """From here on SIGTERM and SIGINT do not end the process; the result tells when one has come.
 
     To be called from the main thread, once.
     """
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    signals = StopSignals(reader)
     for number in STOP_SIGNALS:
-        signal.signal(number, lambda *_: None)
-
-    def wait() -> None:
-        while os.read(reader, 1)[0] not in STOP_SIGNALS:
-            pass
-
-    return wait
+        signal.signal(number, lambda *_: signals.note())
+    return signals

@@ -22,6 +22,19 @@ from controller.zk.session import ZkError
 logger = logging.getLogger(__name__)
 
 
+class BrokerIdInUseError(ZkError):
+    """Another session holds the registration of this id. `held` says so, without guessing why."""
+
+    def __init__(self, broker_id: int, owner: int) -> None:
+        self.held = f"Broker id {broker_id} is already registered by session {owner:#x}"
+        super().__init__(
+            Code.NODE_EXISTS,
+            paths.broker_id(broker_id),
+            f"{self.held}. Either another broker has this id, or the session of its previous process has not timed out "
+            "yet.",
+        )
+
+
 class BrokerZnodes(ZnodeAccess):
     """Typed access to `/brokers/ids`, `/brokers/seqid` and `/cluster/id`."""
 
@@ -38,8 +51,8 @@ class BrokerZnodes(ZnodeAccess):
     def register_broker(self, broker: BrokerInfo, json_version: int, timestamp_ms: int) -> int:
         """Create `/brokers/ids/N`; returns the broker epoch (czxid).
 
-        A znode left by this process's own expired session is replaced. Raises `ZkError` with `NODE_EXISTS` if another
-        session owns the id: after a crash that lasts until the old session times out.
+        A znode left by this process's own expired session is replaced. Raises `BrokerIdInUseError` if another session
+        owns the id: after a crash that lasts until the old session times out.
         """
         path = paths.broker_id(broker.id)
         data = encode_broker(broker, json_version, timestamp_ms)
@@ -61,13 +74,10 @@ class BrokerZnodes(ZnodeAccess):
             if owner == self.session.session_id:
                 epoch = found[1].czxid
                 break
-            if owner != self._registered_session or owner == 0:
-                raise ZkError(
-                    Code.NODE_EXISTS,
-                    path,
-                    f"Broker id {broker.id} is already registered by session {owner:#x}. Either another broker has "
-                    "this id, or the session of its previous process has not timed out yet.",
-                )
+            if owner == 0:
+                raise ZkError(Code.NODE_EXISTS, path, f"{path} is no ephemeral znode: nobody's registration")
+            if owner != self._registered_session:
+                raise BrokerIdInUseError(broker.id, owner)
             logger.info("Deleting the registration of broker %d left by our expired session %#x", broker.id, owner)
             deleted = self._one(Delete(path))
             if deleted.code not in (Code.OK, Code.NO_NODE):

@@ -12,7 +12,7 @@ from tests.support.cluster import ROOT, python_environment
 START = """
 import os, signal, sys, threading
 from broker.stop_signals import catch_stop_signals
-wait = catch_stop_signals()
+wait = catch_stop_signals().wait
 """
 CASES = {
     "before the wait": "os.kill(os.getpid(), signal.SIGTERM)",

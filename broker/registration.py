@@ -1,0 +1,66 @@
+"""Registering a broker whose id may still belong to the session of its previous process.
+
+A process that was killed leaves its registration in ZooKeeper until its session times out. For that long Kafka's
+broker fails to start, and whoever restarts it has to try again and again; this one waits. That the id belongs to
+another broker that is alive shows only by the registration staying longer than any session that is silent.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from controller.zk.brokers import BrokerIdInUseError
+from timer.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+MARGIN_MS = 6_000
+"""ZooKeeper ends sessions at its own ticks (3 s as it comes), and the new process may be quicker than the last ping."""
+RETRY_MS = 100
+
+
+class StoppedAtStartError(Exception):
+    """The broker was asked to stop before it had started."""
+
+
+class Registrations(Protocol):
+    """What is needed of ZooKeeper."""
+
+    def __call__(self) -> int:
+        """Register; the broker epoch. Raises BrokerIdInUseError."""
+        ...
+
+
+def register_when_free(
+    register: Registrations, session_timeout_ms: int, clock: Clock, must_stop: Callable[[], bool]
+) -> int:
+    """Register, if need be when the session that holds the id has ended; returns the broker epoch.
+
+    Raises BrokerIdInUseError when the id is held for longer than a dead session may hold it, and StoppedAtStartError
+    when `must_stop` says so while this waits.
+    """
+    limit_ms = session_timeout_ms + MARGIN_MS
+    began = clock.monotonic_ms()
+    condition = threading.Condition()
+    told = False
+    while True:
+        try:
+            epoch = register()
+        except BrokerIdInUseError as error:
+            waited = clock.monotonic_ms() - began
+            if waited >= limit_ms:
+                raise
+            if not told:
+                told = True
+                logger.warning("%s; waiting for the end of that session, at most %.0f s", error.held, limit_ms / 1000)
+        else:
+            if told:
+                logger.info("the id is free after %.1f s", (clock.monotonic_ms() - began) / 1000)
+            return epoch
+        if must_stop():
+            raise StoppedAtStartError("stopped while waiting for the end of another session")
+        with condition:
+            clock.wait(condition, RETRY_MS)
