@@ -60,7 +60,7 @@ def main() -> None:
     from broker.cli.errors import CommandError
 
     try:
-        odradek.main(standalone_mode=False)
+        odradek.main(prog_name="odradek", standalone_mode=False)
     except CommandError as error:
         click.echo(f"odradek: {error}", err=True)
         sys.exit(error.exit_code)

@@ -81,8 +81,10 @@ class ManagedProcess:
         self.signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """SIGKILL, and reap it."""
-        self.signal(signal.SIGKILL)
+        """SIGKILL to it and to what it has started in its session, and reap it."""
+        if self.is_running:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
