@@ -177,12 +177,12 @@ class Cluster:
 
     def _ask(self, do: str, **arguments: Any) -> Any:
         connection, process = self._connection, self._process
-        if connection is None or process is None:
+        if connection is None:
             raise ClusterError("the cluster does not run")
         try:
             return connection.ask(do, **arguments)
         except ClusterError as error:
-            if process.is_running:
+            if process is None or process.is_running:
                 raise
             with contextlib.suppress(ValueError):
                 raise ClusterError(f"{error}: {process.errors()}") from None

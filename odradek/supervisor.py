@@ -71,6 +71,13 @@ class Connection:
             raise ClusterError(answer["error"])
         return answer["ok"]
 
+    def leave(self) -> None:
+        """Let go of the cluster; if nobody else is connected, it has ended when this returns."""
+        with contextlib.suppress(ClusterError, OSError):
+            if self.ask("leave"):
+                self._answers.read()
+        self.close()
+
     def close(self) -> None:
         """Let go of the cluster."""
         with contextlib.suppress(OSError):

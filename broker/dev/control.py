@@ -29,6 +29,10 @@ class _Connection:
         self.is_known = False
         self.buffer = bytearray()
 
+    def leave(self) -> None:
+        """It keeps the cluster alive no longer; it is still answered, and its socket is open until the end."""
+        self.is_known = False
+
 
 class ControlServer:
     """Used from one thread. Its sockets are registered with ``selector``; whoever selects hands the keys to `serve`."""
@@ -62,14 +66,15 @@ class ControlServer:
             elif (connection := self._connections.get(key.fd)) is not None:
                 self._read(connection)
 
-    def answer_all(self, answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-        """One answer to each request that has come, in order."""
+    def answer_all(self, answer: Callable[[dict[str, Any], Callable[[], None]], dict[str, Any]]) -> None:
+        """One answer to each request that has come, in order. ``answer`` is given the request, and what lets its sender
+        leave."""
         while self._requests:
             connection, request = self._requests.popleft()
             if connection.sock.fileno() < 0:
                 continue
             try:
-                connection.sock.sendall(json.dumps(answer(request)).encode() + b"\n")
+                connection.sock.sendall(json.dumps(answer(request, connection.leave)).encode() + b"\n")
             except OSError:
                 self._drop(connection)
 

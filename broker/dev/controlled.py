@@ -71,7 +71,10 @@ class ControlledCluster:
             return self._server.has_client
         return self._clock.monotonic_ms() < self._deadline_ms
 
-    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _answer(self, request: dict[str, Any], leave: Callable[[], None]) -> dict[str, Any]:
+        if request.get("do") == "leave":
+            leave()
+            return {"ok": not self._server.has_client}
         if self._failure is not None:
             return {"error": self._failure}
         try:

@@ -20,6 +20,8 @@ DEFAULT = JAVA
 # How long a broker may take that is started again: as long as it waits for the end of its old session, and a little.
 RESTART_TIMEOUT_MS = 60_000
 _LOOK_MS = 20
+# A broker that was killed can't come back before its session has timed out.
+_OLD_SESSION = "is already registered by session"
 
 
 @dataclass(frozen=True)
@@ -189,10 +191,13 @@ class Supervisor:
 
         def ready() -> bool:
             failure = broker.failure()
-            if failure is not None:
-                self._down.add(broker_id)
-                raise CommandError(failure)
-            return self.cluster.serves()
+            if failure is None:
+                return self.cluster.serves()
+            if _OLD_SESSION in failure:
+                self._start(broker)
+                return False
+            self._down.add(broker_id)
+            raise CommandError(failure)
 
         if not wait_until(ready, self._clock, RESTART_TIMEOUT_MS, _LOOK_MS):
             raise CommandError(f"broker {broker_id} does not serve {RESTART_TIMEOUT_MS // 1000} s after its start")

@@ -70,6 +70,8 @@ THREADS = {
 }
 
 CHANCE = {
+    "odradek/pytest_plugin.py": 1,  # names of topics that nobody else uses
+    "odradek/supervisor.py": 1,  # the token of a control connection
     # Made here once and handed on, or of no consequence to what the broker does.
     "network/protocol/uuids.py": 1,
     "broker/metrics.py": 1,

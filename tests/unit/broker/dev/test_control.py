@@ -38,18 +38,25 @@ def test_requests_are_answered_in_order_and_the_last_client_is_missed(server: Co
     with connect(server, b"secret", b'{"n": 1}', b'{"n": 2}') as client:
         assert server.had_client
         assert server.has_client
-        server.answer_all(lambda request: {"ok": request["n"]})
+        server.answer_all(lambda request, leave: {"ok": request["n"]})
         with client.makefile() as answers:
             assert [json.loads(answers.readline()) for _ in range(2)] == [{"ok": 1}, {"ok": 2}]
     step(server)
     assert not server.has_client
 
 
+def test_who_has_left_is_answered_but_not_counted(server: ControlServer) -> None:
+    with connect(server, b"secret", b"{}") as client:
+        server.answer_all(lambda request, leave: {"ok": leave()})
+        assert client.recv(100) == b'{"ok": null}\n'
+        assert not server.has_client
+
+
 @pytest.mark.parametrize("lines", [[b"wrong"], [b"secret", b"not json"], [b"secret", b"[]"], [b""]])
 def test_who_does_not_know_the_token_or_the_language_is_not_heard(server: ControlServer, lines: list[bytes]) -> None:
     with connect(server, *lines) as client:
         assert client.recv(1) == b""
-        server.answer_all(lambda request: pytest.fail("answered"))
+        server.answer_all(lambda request, leave: pytest.fail("answered"))
         assert not server.has_client
 
 
