@@ -19,7 +19,7 @@ from network.protocol.errors import ApiError
 from tests.support.cluster import CLOCK, HOST, ROOT, python_environment
 
 TIMEOUT_MS = 60_000
-JAVA_ZOOKEEPER = ["zookeeper"]
+JAVA_ZOOKEEPER = ["zookeeper", "--java"]
 READY = re.compile(r"ready: bootstrap\.servers=(\S+) zookeeper\.connect=(\S+)")
 
 
@@ -221,7 +221,7 @@ def test_a_taken_port_is_named(tmp_path: Path, commands: list[Command], zookeepe
     commands.append(Command(tmp_path, "dev", "--brokers", "1", "--port", port, "--zookeeper", zookeeper))
     assert commands[0].process.wait(60) == 1
     assert commands[0].errors.read_text() == f"odradek: port {port} is taken; choose others with --port\n"
-    commands.append(Command(tmp_path, "zookeeper", "--port", port))
+    commands.append(Command(tmp_path, "zookeeper", "--port", port, "--java"))
     assert commands[1].process.wait(60) == 1
     assert f"port {port} of 127.0.0.1 is taken" in commands[1].errors.read_text()
 

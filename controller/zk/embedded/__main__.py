@@ -8,8 +8,8 @@ import signal
 import sys
 from pathlib import Path
 
+from controller.zk.embedded.connection import Settings
 from controller.zk.embedded.machine import Limits
-from controller.zk.embedded.server import Settings
 from controller.zk.embedded.service import ServiceError, serve
 
 

@@ -3,25 +3,57 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import Protocol
 
 from controller.zk.embedded import codes, words
 from controller.zk.embedded.decoding import decode_body, decode_connect, decode_header
 from controller.zk.embedded.jute import JuteError
-from controller.zk.embedded.machine import Connection
-
-if TYPE_CHECKING:
-    from controller.zk.embedded.server import Server
+from controller.zk.embedded.machine import Effects, Machine, Moment
+from controller.zk.embedded.state import Connection
 
 # A client that does not read what it is sent: beyond the first its requests wait, beyond the second it is cut off.
 PAUSE_BYTES = 1 << 20
 CUT_OFF_BYTES = 64 << 20
 
 
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Bounds of the server. At `max_connections` further ones are closed, at `max_outstanding` answers of one that wait
+    for the disk it is not read from, a frame over `max_frame_bytes` (jute.maxbuffer) ends its connection.
+    """
+
+    max_connections: int = 10_000
+    max_outstanding: int = 1_000
+    max_frame_bytes: int = 0xFFFFF
+
+
+class Host(Protocol):
+    """What a connection needs of its server."""
+
+    machine: Machine
+    settings: Settings
+    counters: words.Counters
+
+    def now(self) -> Moment: ...
+
+    def warn(self, text: str) -> None: ...
+
+    def admit(self, client: ClientProtocol) -> bool: ...
+
+    def gone(self, client: ClientProtocol) -> None: ...
+
+    def carry_out(self, effects: Effects) -> None: ...
+
+    def answer_ping(self, client: ClientProtocol, effects: Effects) -> None: ...
+
+    def flush(self) -> None: ...
+
+
 class ClientProtocol(asyncio.Protocol):
     """What asyncio calls for one connection."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Host) -> None:
         self._server = server
         self._unread = bytearray()
         self.transport: asyncio.Transport | None = None

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from controller.zk.embedded import acls, codes, records
-from controller.zk.embedded.acls import Identity
 from controller.zk.embedded.codes import Refused
 from controller.zk.embedded.prepare import Preparer
 from controller.zk.embedded.reads import READS
 from controller.zk.embedded.records import Acls, Answer, Close, ConnectAnswer, Event, Message, Request
 from controller.zk.embedded.sessions import Sessions
+from controller.zk.embedded.state import Connection, State
 from controller.zk.embedded.transactions import (
     Change,
     CloseSessionTxn,
@@ -25,7 +25,6 @@ from controller.zk.embedded.transactions import (
     Transaction,
 )
 from controller.zk.embedded.tree import Result, Tree
-from controller.zk.embedded.watches import PERSISTENT, RECURSIVE, WatchTable
 
 
 class Moment(NamedTuple):
@@ -47,19 +46,6 @@ class Limits:
     container_never_used: int = 300_000
 
 
-@dataclass(slots=True, eq=False)
-class Connection:
-    """A client's, as the machine knows it."""
-
-    address: str = "127.0.0.1"
-    session_id: int = 0
-    is_open: bool = True
-    identities: list[Identity] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.identities.append(("ip", self.address))
-
-
 @dataclass(slots=True)
 class Effects:
     """What a step brought about, each list in its order."""
@@ -68,19 +54,14 @@ class Effects:
     outgoing: list[tuple[Connection, Message]] = field(default_factory=list)
 
 
-class Machine:
-    """One server: tree, sessions, watches."""
+class Machine(State):
+    """One server."""
 
     def __init__(
         self, sessions: Sessions, limits: Limits | None = None, tree: Tree | None = None, zxid: int = 0
     ) -> None:
-        self.tree = tree or Tree()
-        self.sessions = sessions
+        super().__init__(sessions, tree or Tree(), zxid)
         self.limits = limits or Limits()
-        # Of the last transaction.
-        self.zxid = zxid
-        self.data_watches: WatchTable[Connection] = WatchTable()
-        self.child_watches: WatchTable[Connection] = WatchTable()
         # The connection of each session that has one.
         self.attached: dict[int, Connection] = {}
         self._reap_at: int | None = None
@@ -254,12 +235,6 @@ class Machine:
         self._commit(connection.session_id, CloseSessionTxn(), now)
         self._send(connection, Answer(xid, self.zxid))
         self._close(connection)
-
-    def watch_always(self, connection: Connection, path: str, *, recursive: bool) -> None:
-        """A watch that no event uses up."""
-        self.data_watches.add(path, connection, RECURSIVE if recursive else PERSISTENT)
-        if not recursive:
-            self.child_watches.add(path, connection, PERSISTENT)
 
     # -- how changes come about
 

@@ -3,68 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from controller.zk.embedded import acls, codes, records, watches
 from controller.zk.embedded.codes import Refused
+from controller.zk.embedded.state import Connection, State
 from controller.zk.embedded.tree import Node
 
-if TYPE_CHECKING:
-    from controller.zk.embedded.machine import Connection, Machine
 
-
-def _readable(machine: Machine, connection: Connection, path: str) -> Node:
-    node = machine.tree.nodes.get(path)
+def _readable(state: State, connection: Connection, path: str) -> Node:
+    node = state.tree.nodes.get(path)
     if node is None:
         raise Refused(codes.NO_NODE)
     acls.check(node.acl, codes.READ, connection.identities)
     return node
 
 
-def _exists(machine: Machine, connection: Connection, request: records.Read) -> records.Stated:
+def _exists(state: State, connection: Connection, request: records.Read) -> records.Stated:
     if "\0" in request.path:
         raise Refused(codes.BAD_ARGUMENTS)
-    node = machine.tree.nodes.get(request.path)
+    node = state.tree.nodes.get(request.path)
     if node is not None:
         acls.check(node.acl, codes.READ, connection.identities)
     if request.watch:
-        machine.data_watches.add(request.path, connection)
+        state.data_watches.add(request.path, connection)
     if node is None:
         raise Refused(codes.NO_NODE)
     return records.Stated(node.stat())
 
 
-def _get_data(machine: Machine, connection: Connection, request: records.Read) -> records.Data:
-    node = _readable(machine, connection, request.path)
+def _get_data(state: State, connection: Connection, request: records.Read) -> records.Data:
+    node = _readable(state, connection, request.path)
     if request.watch:
-        machine.data_watches.add(request.path, connection)
+        state.data_watches.add(request.path, connection)
     return records.Data(node.data, node.stat())
 
 
-def _children(machine: Machine, connection: Connection, request: records.Read) -> records.Children:
-    node = _readable(machine, connection, request.path)
+def _children(state: State, connection: Connection, request: records.Read) -> records.Children:
+    node = _readable(state, connection, request.path)
     if request.watch:
-        machine.child_watches.add(request.path, connection)
+        state.child_watches.add(request.path, connection)
     return records.Children(list(node.children or ()), None)
 
 
-def _children2(machine: Machine, connection: Connection, request: records.Read) -> records.Children:
-    names = _children(machine, connection, request).names
-    return records.Children(names, machine.tree.nodes[request.path].stat())
+def _children2(state: State, connection: Connection, request: records.Read) -> records.Children:
+    names = _children(state, connection, request).names
+    return records.Children(names, state.tree.nodes[request.path].stat())
 
 
-def _multi_read(machine: Machine, connection: Connection, request: records.MultiRead) -> records.MultiResult:
+def _multi_read(state: State, connection: Connection, request: records.MultiRead) -> records.MultiResult:
     results: list[Any] = []
     for kind, op in request.ops:
         try:
-            results.append((_get_data if kind == codes.GET_DATA else _children)(machine, connection, op))
+            results.append((_get_data if kind == codes.GET_DATA else _children)(state, connection, op))
         except Refused as refusal:
             results.append(records.Failed(refusal.code))
     return records.MultiResult(results)
 
 
-def _get_acl(machine: Machine, connection: Connection, request: records.OfPath) -> records.AclList:
-    node = machine.tree.nodes.get(request.path)
+def _get_acl(state: State, connection: Connection, request: records.OfPath) -> records.AclList:
+    node = state.tree.nodes.get(request.path)
     if node is None:
         raise Refused(codes.NO_NODE)
     acls.check(node.acl, codes.READ | codes.ADMIN, connection.identities)
@@ -72,24 +70,24 @@ def _get_acl(machine: Machine, connection: Connection, request: records.OfPath) 
     return records.AclList(node.acl if is_admin else acls.masked(node.acl), node.stat())
 
 
-def _sync(machine: Machine, connection: Connection, request: records.OfPath) -> records.Path:
+def _sync(state: State, connection: Connection, request: records.OfPath) -> records.Path:
     """With one node everything is where it should be."""
     return records.Path(request.path)
 
 
-def _ephemerals(machine: Machine, connection: Connection, request: records.OfPath) -> records.Paths:
-    mine = machine.tree.ephemerals.get(connection.session_id, {})
+def _ephemerals(state: State, connection: Connection, request: records.OfPath) -> records.Paths:
+    mine = state.tree.ephemerals.get(connection.session_id, {})
     prefix = request.path if request.path.strip() != "/" else ""
     return records.Paths([path for path in mine if path.startswith(prefix.strip() and prefix)])
 
 
-def _count_below(machine: Machine, connection: Connection, request: records.OfPath) -> records.Number:
-    _readable(machine, connection, request.path)
-    return records.Number(machine.tree.count_below(request.path))
+def _count_below(state: State, connection: Connection, request: records.OfPath) -> records.Number:
+    _readable(state, connection, request.path)
+    return records.Number(state.tree.count_below(request.path))
 
 
-def _add_watch(machine: Machine, connection: Connection, request: records.AddWatch) -> records.Number:
-    machine.watch_always(connection, request.path, recursive=request.recursive)
+def _add_watch(state: State, connection: Connection, request: records.AddWatch) -> records.Number:
+    state.watch_always(connection, request.path, recursive=request.recursive)
     return records.Number(0)
 
 
@@ -103,27 +101,27 @@ _KINDS = {
 }
 
 
-def _check_watches(machine: Machine, connection: Connection, request: records.WatchKind) -> None:
+def _check_watches(state: State, connection: Connection, request: records.WatchKind) -> None:
     data, children = _KINDS[request.kind]
     if request.kind == codes.WATCHES_PERSISTENT:
         children = 0
-    found = machine.data_watches.has(request.path, connection, data)
-    if not found and not machine.child_watches.has(request.path, connection, children):
+    found = state.data_watches.has(request.path, connection, data)
+    if not found and not state.child_watches.has(request.path, connection, children):
         raise Refused(codes.NO_WATCHER)
 
 
-def _remove_watches(machine: Machine, connection: Connection, request: records.WatchKind) -> None:
+def _remove_watches(state: State, connection: Connection, request: records.WatchKind) -> None:
     data, children = _KINDS[request.kind]
-    removed = machine.data_watches.remove(request.path, connection, data)
-    if not machine.child_watches.remove(request.path, connection, children) and not removed:
+    removed = state.data_watches.remove(request.path, connection, data)
+    if not state.child_watches.remove(request.path, connection, children) and not removed:
         raise Refused(codes.NO_WATCHER)
 
 
-def _who_am_i(machine: Machine, connection: Connection, request: records.Nothing) -> records.Clients:
+def _who_am_i(state: State, connection: Connection, request: records.Nothing) -> records.Clients:
     return records.Clients([(each[0], acls.user_of(each)) for each in connection.identities])
 
 
-READS: dict[int, Callable[[Machine, Connection, Any], records.Body | None]] = {
+READS: dict[int, Callable[[State, Connection, Any], records.Body | None]] = {
     codes.EXISTS: _exists,
     codes.GET_DATA: _get_data,
     codes.GET_CHILDREN: _children,

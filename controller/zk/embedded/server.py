@@ -9,28 +9,17 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import deque
-from dataclasses import dataclass
 from typing import Protocol
 
 from controller.zk.embedded.codes import PING_XID
-from controller.zk.embedded.connection import ClientProtocol
+from controller.zk.embedded.connection import ClientProtocol, Settings
 from controller.zk.embedded.encoding import encode
-from controller.zk.embedded.machine import Connection, Effects, Machine, Moment
+from controller.zk.embedded.machine import Effects, Machine, Moment
 from controller.zk.embedded.records import Answer, Close, Message
+from controller.zk.embedded.state import Connection
 from controller.zk.embedded.transactions import Transaction
 from controller.zk.embedded.words import Counters
 from timer.clock import Clock
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Bounds of the server. At `max_connections` further ones are closed, at `max_outstanding` answers of one that wait
-    for the disk it is not read from, a frame over `max_frame_bytes` (jute.maxbuffer) ends its connection.
-    """
-
-    max_connections: int = 10_000
-    max_outstanding: int = 1_000
-    max_frame_bytes: int = 0xFFFFF
 
 
 class Store(Protocol):

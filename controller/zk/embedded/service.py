@@ -8,8 +8,9 @@ import os
 import sys
 from pathlib import Path
 
+from controller.zk.embedded.connection import Settings
 from controller.zk.embedded.machine import Limits, Machine
-from controller.zk.embedded.server import Server, Settings
+from controller.zk.embedded.server import Server
 from controller.zk.embedded.sessions import Sessions, first_session_id
 from controller.zk.embedded.store import FileStore, StoreError
 from timer.clock import Clock, SystemClock
