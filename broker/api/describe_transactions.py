@@ -29,7 +29,7 @@ def _describe(call: Call[DescribeTransactionsRequest], transactional_id: str) ->
             transactional_id=transactional_id, error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         )
     try:
-        metadata = call.broker.txn_coordinator.describe(transactional_id)
+        metadata = call.broker.txn_coordinator.admin.describe(transactional_id)
     except ApiError as error:
         return TransactionState(transactional_id=transactional_id, error_code=error.code)
     with metadata.lock:

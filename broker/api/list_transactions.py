@@ -21,7 +21,7 @@ def handle(call: Call[ListTransactionsRequest]) -> ListTransactionsResponse:
     request = call.request
     known = [name for name in request.state_filters if name in _BY_NAME]
     states = frozenset(_BY_NAME[name] for name in known) if request.state_filters else None
-    found = call.broker.txn_coordinator.list_transactions(
+    found = call.broker.txn_coordinator.admin.list_transactions(
         states, frozenset(request.producer_id_filters), request.duration_filter
     )
     allowed = call.broker.authorizer.authorize

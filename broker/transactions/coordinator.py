@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from broker.coordinator.topics import TRANSACTION_TOPIC
+from broker.transactions.admin import TransactionAdmin
+from broker.transactions.config import TransactionConfig
 from broker.transactions.markers import MarkerManager
 from broker.transactions.state import (
     MAY_EXPIRE,
@@ -39,16 +41,6 @@ class ProducerIds(Protocol):
 
     def next_id(self) -> int:
         """The next id; raises ApiError(COORDINATOR_LOAD_IN_PROGRESS) while no block is there."""
-
-
-@dataclass(frozen=True, slots=True)
-class TransactionConfig:
-    """Settings of the coordinator, all in milliseconds."""
-
-    max_timeout_ms: int = 900_000
-    id_expiration_ms: int = 604_800_000
-    abort_timed_out_interval_ms: int = 10_000
-    remove_expired_interval_ms: int = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +78,7 @@ class TransactionCoordinator:
         self._scheduler = scheduler
         self._clock = clock
         self._config = config
-        self._active = False
+        self.admin = TransactionAdmin(store, clock)
 
     # --- life ---
 
@@ -105,17 +97,12 @@ class TransactionCoordinator:
             self._config.remove_expired_interval_ms,
         )
         self.markers.startup()
-        self._active = True
+        self.store.is_active = True
 
     def shutdown(self) -> None:
         """Stop answering and sending markers; the stored state is the successor's."""
-        self._active = False
+        self.store.is_active = False
         self.markers.shutdown()
-
-    @property
-    def is_active(self) -> bool:
-        """False before start-up and after shutdown."""
-        return self._active
 
     def on_election(self, partition: int, epoch: int) -> None:
         """This broker leads a state partition now: load it in the background and resume its prepared ids."""
@@ -368,44 +355,6 @@ class TransactionCoordinator:
                 fence = metadata.prepare_fence()
             logger.info("%s: transaction timed out after %d ms", metadata.transactional_id, metadata.timeout_ms)
             self._abort_fenced(metadata, epoch, fence, lambda error: None)
-
-    # --- for operators ---
-
-    def describe(self, transactional_id: str) -> TransactionMetadata:
-        """The id's metadata; raises ApiError with the code that DescribeTransactions shows for it."""
-        if not self._active:
-            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        if transactional_id == "":
-            raise ApiError(ErrorCode.INVALID_REQUEST)
-        _, metadata = self.store.lookup(transactional_id)
-        if metadata is None or metadata.state is TransactionState.DEAD:
-            raise ApiError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
-        return metadata
-
-    def list_transactions(
-        self, states: frozenset[TransactionState] | None, producer_ids: frozenset[int], duration_ms: int
-    ) -> list[TransactionMetadata]:
-        """Ids that pass the filters (None, empty and negative mean: no filter).
-
-        Raises ApiError(COORDINATOR_NOT_AVAILABLE) or ApiError(COORDINATOR_LOAD_IN_PROGRESS).
-        """
-        if not self._active:
-            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        if self.store.is_loading:
-            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        now = self._clock.wall_ms()
-        found = []
-        for _, metadata in self.store.all_ids():
-            with metadata.lock:
-                dead = TransactionState.DEAD in (metadata.state, metadata.pending_state)
-                if dead or (producer_ids and metadata.producer_id not in producer_ids):
-                    continue
-                if states is not None and metadata.state not in states:
-                    continue
-                if duration_ms >= 0 and now - metadata.start_timestamp <= duration_ms:
-                    continue
-            found.append(metadata)
-        return found
 
 
 _S = TransactionState

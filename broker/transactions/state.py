@@ -262,6 +262,11 @@ class TransactionMetadata:
         self.state = to.state
         self.pending_state = None
 
+    def give_up(self, state: TransactionState) -> None:
+        """The change to this state could not be stored; nothing is pending any more, unless it is another by now."""
+        if self.pending_state is state:
+            self.pending_state = None
+
     def _check_values(self, to: Transition) -> None:
         state = to.state
         same_producer = to.producer_id == self.producer_id and to.producer_epoch == self.producer_epoch

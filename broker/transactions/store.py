@@ -15,7 +15,8 @@ from broker.coordinator.ownership import Owned, Ownership
 from broker.coordinator.topic_log import ALL_REPLICAS, TopicLog
 from broker.coordinator.topics import TRANSACTION_TOPIC, partition_for
 from broker.transactions import records
-from broker.transactions.state import MAY_EXPIRE, PREPARED, TransactionMetadata, Transition
+from broker.transactions.config import TransactionConfig
+from broker.transactions.state import MAY_EXPIRE, PREPARED, TransactionMetadata, TransactionState, Transition
 from log.batch import HEADER_SIZE
 from log.record import BatchBuilder, Record, iter_records
 from network.protocol.errors import ApiError, ErrorCode
@@ -32,22 +33,16 @@ _TOMBSTONE_OVERHEAD = 40
 class TransactionStore:
     """Cache and log of the ids. Thread-safe; the ownership's lock guards the maps, each id's own lock its values.
 
-    Order of locks: an id's lock may be held when the ownership's is taken, never the other way round.
+    `is_active` from the coordinator's start to its shutdown. Order of locks: an id's lock may be held when the
+    ownership's is taken, never the other way round.
     """
 
-    def __init__(
-        self,
-        log: TopicLog,
-        partitions: int,
-        clock: Clock,
-        request_timeout_ms: int = 30_000,
-        load_buffer_bytes: int = 5_242_880,
-    ) -> None:
-        self._log = log
+    def __init__(self, log: TopicLog, partitions: int, clock: Clock, config: TransactionConfig) -> None:
+        self.is_active = False
         self.partitions = partitions
+        self._log = log
         self._clock = clock
-        self._request_timeout_ms = request_timeout_ms
-        self._load_buffer_bytes = load_buffer_bytes
+        self._config = config
         # Every use of an id carries the epoch under which it was looked up, so a later epoch starts from the log.
         self._ownership: Ownership[Ids] = Ownership(reloads=True)
 
@@ -90,7 +85,7 @@ class TransactionStore:
     def _read(self, partition: int) -> Iterator[Record]:
         if not self._log.is_local(partition):
             return
-        for batch in self._log.read(partition, self._load_buffer_bytes):
+        for batch in self._log.read(partition, self._config.load_buffer_bytes):
             if not batch.is_control:
                 yield from iter_records(batch)
 
@@ -162,8 +157,8 @@ class TransactionStore:
                     metadata.complete(to)
                 elif error is ErrorCode.NONE:
                     error = ErrorCode.NOT_COORDINATOR
-                elif current and error not in keep_pending_on and metadata.pending_state is to.state:
-                    metadata.pending_state = None
+                elif current and error not in keep_pending_on:
+                    metadata.give_up(to.state)
             if error is not ErrorCode.NONE:
                 logger.info("%s: %s was not stored: %s", transactional_id, to.state.wire_name, append_error.name)
             on_done(error)
@@ -227,12 +222,12 @@ class TransactionStore:
                     if error is ErrorCode.NONE:
                         self._forget(partition, epoch, metadata)
                     else:
-                        metadata.pending_state = None
+                        metadata.give_up(TransactionState.DEAD)
             if error is not ErrorCode.NONE:
                 logger.warning("expiry of %d transactional ids failed: %s", len(chunk), error.name)
 
         entries = [(records.encode_key(metadata.transactional_id), None) for _, metadata in chunk]
-        self._append_batch(partition, entries, self._request_timeout_ms, stored)
+        self._append_batch(partition, entries, self._config.request_timeout_ms, stored)
 
     def _forget(self, partition: int, epoch: int, metadata: TransactionMetadata) -> None:
         with self._ownership.lock:

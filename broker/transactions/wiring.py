@@ -8,7 +8,8 @@ from typing import Any
 from broker.context import BrokerContext
 from broker.coordinator.internal_topic import InternalTopic
 from broker.coordinator.topics import TRANSACTION_TOPIC, partition_for
-from broker.transactions.coordinator import TransactionConfig, TransactionCoordinator
+from broker.transactions.config import TransactionConfig
+from broker.transactions.coordinator import TransactionCoordinator
 from broker.transactions.markers import MarkerManager
 from broker.transactions.store import TransactionStore
 from broker.transactions.verification import TransactionVerifier, UnsupportedByPeerError
@@ -102,13 +103,11 @@ class Transactions:
         self._partitions = (
             len(known.assignment) if known is not None else config.get_int("transaction.state.log.num.partitions")
         )
-        store = TransactionStore(
-            InternalTopic(TRANSACTION_TOPIC, broker.replica_manager, lambda question: self.verifier.verify(question)),
-            self._partitions,
-            broker.clock,
-            config.get_int("request.timeout.ms"),
-            config.get_int("transaction.state.log.load.buffer.size"),
+        settings = TransactionConfig.from_kafka_config(config)
+        topic = InternalTopic(
+            TRANSACTION_TOPIC, broker.replica_manager, lambda question: self.verifier.verify(question)
         )
+        store = TransactionStore(topic, self._partitions, broker.clock, settings)
         self._leaders = MetadataLeaders(broker)
         markers = MarkerManager(
             store, self._leaders, self._send_markers, scheduler, clock=broker.clock, workers=broker.workers
@@ -119,14 +118,7 @@ class Transactions:
             broker.producer_ids,
             scheduler,
             broker.clock,
-            TransactionConfig(
-                max_timeout_ms=config.get_int("transaction.max.timeout.ms"),
-                id_expiration_ms=config.get_int("transactional.id.expiration.ms"),
-                abort_timed_out_interval_ms=config.get_int(
-                    "transaction.abort.timed.out.transaction.cleanup.interval.ms"
-                ),
-                remove_expired_interval_ms=config.get_int("transaction.remove.expired.transaction.cleanup.interval.ms"),
-            ),
+            settings,
         )
         self.verifier = TransactionVerifier(self._coordinator_of, self._ask, clock=broker.clock, workers=broker.workers)
 

@@ -25,9 +25,11 @@ from timer.clock import Clock
 
 logger = logging.getLogger(__name__)
 
-_GROUP_KEY = b"\x00\x02"
-_OFFSET_KEYS = (b"\x00\x00", b"\x00\x01")
-_CONSUMER_KEYS = {version.to_bytes(2, "big") for version in keys.CONSUMER_VERSIONS}
+# Keys by the version in front of them.
+_CLASSIC_GROUP_KEY = keys.CLASSIC_GROUP.to_bytes(2, "big")
+_OFFSET_KEY = keys.OFFSET.to_bytes(2, "big")
+_OFFSET_KEYS = frozenset(version.to_bytes(2, "big") for version in keys.OFFSET_VERSIONS)
+_CONSUMER_KEYS = frozenset(version.to_bytes(2, "big") for version in keys.CONSUMER_VERSIONS)
 
 
 @dataclass(slots=True)
@@ -67,8 +69,8 @@ class _Pass:
             self.records += 1
             prefix = key[:2]
             if prefix in _OFFSET_KEYS:
-                offsets[b"\x00\x01" + key[2:]] = (base_offset, record.value)
-            elif prefix == _GROUP_KEY:
+                offsets[_OFFSET_KEY + key[2:]] = (base_offset, record.value)
+            elif prefix == _CLASSIC_GROUP_KEY:
                 self.groups[key] = (record.offset, record.value)
             elif prefix in _CONSUMER_KEYS:
                 self.consumer[key] = (record.offset, record.value)

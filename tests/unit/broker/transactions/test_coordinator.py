@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from broker.transactions import records
+from broker.transactions.config import TransactionConfig
 from broker.transactions.coordinator import (
     ExpectedProducer,
     InitResult,
-    TransactionConfig,
     TransactionCoordinator,
 )
 from broker.transactions.markers import MarkerManager
@@ -60,9 +60,10 @@ class Cluster:
         self.restart()
 
     def restart(self, epoch: int = 0) -> None:
-        store = TransactionStore(self.log, 1, self.clock)
+        config = TransactionConfig()
+        store = TransactionStore(self.log, 1, self.clock, config)
         markers = MarkerManager(store, self.leaders, self.transport, self.scheduler, threaded=False)
-        self.coordinator = TransactionCoordinator(store, markers, self, self.scheduler, self.clock, TransactionConfig())
+        self.coordinator = TransactionCoordinator(store, markers, self, self.scheduler, self.clock, config)
         self.coordinator.startup()
         self.coordinator.on_election(0, epoch)
         self.advance(1)
@@ -127,7 +128,7 @@ class Cluster:
 
     @property
     def state(self) -> TransactionState:
-        return self.coordinator.describe("tx").state
+        return self.coordinator.admin.describe("tx").state
 
     def stored_states(self) -> list[TransactionState]:
         states = []
@@ -213,7 +214,7 @@ def test_a_lost_init_answer_is_given_again(cluster: Cluster) -> None:
 
 def test_an_exhausted_epoch_gets_a_new_producer_id(cluster: Cluster) -> None:
     first = cluster.init()
-    metadata = cluster.coordinator.describe("tx")
+    metadata = cluster.coordinator.admin.describe("tx")
     metadata.producer_epoch = 32766
     answer = cluster.init(expected=ExpectedProducer(first.producer_id, 32766))
     assert answer.producer_epoch == 0
@@ -344,6 +345,15 @@ def test_unused_ids_are_forgotten_with_a_tombstone(cluster: Cluster) -> None:
     assert cluster.coordinator.store.lookup("tx")[1] is None
 
 
+def test_an_id_whose_tombstone_was_not_stored_stays_usable(cluster: Cluster) -> None:
+    cluster.init()
+    cluster.clock.advance(604_800_000)
+    cluster.log.errors = [ErrorCode.NOT_ENOUGH_REPLICAS]
+    cluster.coordinator.store.expire_ids(604_800_000)
+    assert cluster.state is S.EMPTY
+    assert cluster.init().error is ErrorCode.NONE
+
+
 def test_verification_knows_only_partitions_of_the_open_transaction(cluster: Cluster) -> None:
     producer = cluster.begin(T0)
     assert cluster.coordinator.verify_partitions("tx", producer, [T0, T1]) == {
@@ -366,7 +376,7 @@ def test_timeouts_out_of_range_are_refused(cluster: Cluster, timeout_ms: int) ->
 def test_list_filters(cluster: Cluster) -> None:
     producer = cluster.begin(T0)
     cluster.advance(2000)
-    listing = cluster.coordinator.list_transactions
+    listing = cluster.coordinator.admin.list_transactions
     assert [m.transactional_id for m in listing(None, frozenset(), -1)] == ["tx"]
     assert listing(frozenset({S.EMPTY}), frozenset(), -1) == []
     assert listing(None, frozenset({producer.producer_id + 1}), -1) == []
