@@ -462,9 +462,11 @@ class PartitionLog:
     def maybe_start_transaction_verification(
         self, producer_id: int, sequence: int, epoch: int
     ) -> VerificationGuard | None:
-        """A guard for a transaction that must be verified with its coordinator; None if it is ongoing here."""
+        """A guard for a transaction that must be verified with its coordinator; None if it is ongoing here, or if
+        nothing is verified."""
         with self.lock:
-            if self.has_ongoing_transaction(producer_id, epoch):
+            enabled = self.producers.config.transaction_verification_enable
+            if not enabled or self.has_ongoing_transaction(producer_id, epoch):
                 return None
             return self.producers.start_verification(producer_id, sequence, epoch)
 

@@ -1,0 +1,196 @@
+"""Threads, the cleaner and limits of connections of a running broker follow its dynamic configs."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from broker.config.kafka_config import KafkaConfig
+from broker.dev.processes import free_ports
+from broker.dev.waiting import wait_until
+from broker.server import BrokerServer
+from network.client import Connection
+from network.protocol.messages.api_versions import ApiVersionsRequest
+from network.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from tests.support.cluster import CLOCK, HOST
+
+SET, DELETE = 0, 1
+BROKER = 4
+WAIT_MS = 60_000
+ANSWER_MS = 500
+
+
+@pytest.fixture(scope="module")
+def server(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerServer]:
+    """A broker in this process, so that its threads can be looked at."""
+    directory = tmp_path_factory.mktemp("dynamic-threads")
+    settings = {
+        "broker.id": "0",
+        "zookeeper.connect": f"{zookeeper}/{directory.name}",
+        "listeners": f"PLAINTEXT://{HOST}:{free_ports(1)[0]}",
+        "log.dirs": str(directory / "data"),
+        "background.threads": "4",
+        "controlled.shutdown.enable": "false",
+    }
+    server = BrokerServer(KafkaConfig(settings))
+    server.startup()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+
+
+@pytest.fixture
+def admin(server: BrokerServer) -> Iterator[Connection]:
+    """Connected before anything is limited."""
+    connection = connected(server)
+    yield connection
+    connection.close()
+
+
+def connected(server: BrokerServer) -> Connection:
+    return Connection(HOST, server.bound_port("PLAINTEXT"), "test", CLOCK)
+
+
+def alter(admin: Connection, name: str, value: str | None, broker: str = "0") -> None:
+    change = AlterableConfig(name=name, config_operation=DELETE if value is None else SET, value=value)
+    asked = AlterConfigsResource(resource_type=BROKER, resource_name=broker, configs=[change])
+    (answer,) = admin.call(IncrementalAlterConfigsRequest(resources=[asked]), 1).responses
+    assert answer.error_code == 0, answer.error_message
+
+
+def threads(part: str) -> int:
+    return sum(part in thread.name for thread in threading.enumerate())
+
+
+def answers(connection: Connection) -> bool:
+    """Whether the broker answers within a while; a connection that it has closed does not."""
+    try:
+        connection.call(ApiVersionsRequest(), 0, ANSWER_MS)
+    except (OSError, EOFError):
+        return False
+    return True
+
+
+def lets_in(server: BrokerServer) -> bool:
+    connection = connected(server)
+    try:
+        return answers(connection)
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("broker", ["0", ""], ids=["own", "all"])
+@pytest.mark.parametrize(
+    ("name", "part", "steps"),
+    [
+        ("num.io.threads", "data-plane-kafka-request-handler", (6, 3)),
+        ("num.network.threads", "kafka-network-thread", (2, 1)),
+        ("log.cleaner.threads", "kafka-log-cleaner-thread", (2, 1)),
+    ],
+)
+def test_threads_come_and_go(server: BrokerServer, name: str, part: str, steps: tuple[int, int], broker: str) -> None:
+    before = threads(part)
+    assert before == server.config.get_int(name)
+    try:
+        for count in steps:
+            with contextlib.closing(connected(server)) as connection:
+                alter(connection, name, str(count), broker)
+            assert wait_until(lambda count=count: threads(part) == count, CLOCK, WAIT_MS)  # type: ignore[misc]
+            assert lets_in(server)
+    finally:
+        with contextlib.closing(connected(server)) as connection:
+            alter(connection, name, None, broker)
+    assert wait_until(lambda: threads(part) == before, CLOCK, WAIT_MS)
+
+
+def test_one_listener_has_a_number_of_its_own(server: BrokerServer, admin: Connection) -> None:
+    name = "listener.name.plaintext.num.network.threads"
+    alter(admin, name, "2")
+    assert wait_until(lambda: threads("kafka-network-thread") == 2, CLOCK, WAIT_MS)
+    assert all(lets_in(server) for _ in range(4))
+    alter(admin, name, None)
+    assert wait_until(lambda: threads("kafka-network-thread") == 1, CLOCK, WAIT_MS)
+
+
+def test_background_tasks_run_on_as_many_threads(server: BrokerServer, admin: Connection) -> None:
+    """More tasks than threads wait for each other: as many of them run as the broker has threads."""
+    free, lock, running = threading.Event(), threading.Lock(), [0]
+
+    def task() -> None:
+        with lock:
+            running[0] += 1
+        free.wait(WAIT_MS / 1000)
+
+    try:
+        for number in range(12):
+            server.scheduler.schedule_once(f"blocks-{number}", task)
+        assert wait_until(lambda: running[0] == 4, CLOCK, WAIT_MS)
+        alter(admin, "background.threads", "8")
+        assert wait_until(lambda: running[0] == 8, CLOCK, WAIT_MS)
+    finally:
+        free.set()
+        alter(admin, "background.threads", None)
+    assert wait_until(lambda: running[0] == 12, CLOCK, WAIT_MS)
+
+
+def test_the_cleaner_has_its_memory_and_rate(server: BrokerServer, admin: Connection) -> None:
+    wanted = {
+        "log.cleaner.dedupe.buffer.size": ("dedupe_buffer_size", "4194304"),
+        "log.cleaner.io.buffer.size": ("io_buffer_size", "1048576"),
+        "log.cleaner.io.buffer.load.factor": ("io_buffer_load_factor", "0.5"),
+        "log.cleaner.io.max.bytes.per.second": ("max_io_bytes_per_second", "1000000.0"),
+        "log.cleaner.backoff.ms": ("backoff_ms", "100"),
+    }
+    for name, (field, value) in wanted.items():
+        alter(admin, name, value)
+
+        def has_it(field: str = field, value: str = value) -> bool:
+            cleaner = server.log_manager.cleaner
+            return cleaner is not None and str(getattr(cleaner.config, field)) == value
+
+        assert wait_until(has_it, CLOCK, WAIT_MS)
+    for name in wanted:
+        alter(admin, name, None)
+
+
+def test_logs_are_closed_by_as_many_threads(server: BrokerServer, admin: Connection) -> None:
+    alter(admin, "num.recovery.threads.per.data.dir", "2")
+    logs = server.log_manager
+    assert wait_until(lambda: logs.settings.recovery_threads_per_dir == 2, CLOCK, WAIT_MS)
+    alter(admin, "num.recovery.threads.per.data.dir", None)
+
+
+@pytest.mark.parametrize("limit", ["max.connections", "listener.name.plaintext.max.connections"])
+@pytest.mark.parametrize("broker", ["0", ""], ids=["own", "all"])
+def test_connections_are_limited(server: BrokerServer, admin: Connection, broker: str, limit: str) -> None:
+    """`admin` keeps the one that it has; who comes is let in when there is room again."""
+    assert lets_in(server)
+    alter(admin, limit, "1", broker)
+    try:
+        assert wait_until(lambda: not lets_in(server), CLOCK, WAIT_MS)
+        assert answers(admin)
+    finally:
+        alter(admin, limit, None, broker)
+    assert wait_until(lambda: lets_in(server), CLOCK, WAIT_MS)
+
+
+@pytest.mark.parametrize(
+    "limit", ["max.connection.creation.rate", "listener.name.plaintext.max.connection.creation.rate"]
+)
+def test_new_connections_are_slowed_down(server: BrokerServer, admin: Connection, limit: str) -> None:
+    """At one a second, as many at once as the windows hold come in, and then somebody waits."""
+    alter(admin, limit, "1")
+    try:
+        assert wait_until(lambda: not lets_in(server), CLOCK, WAIT_MS)
+        assert answers(admin)
+    finally:
+        alter(admin, limit, None)
+    assert wait_until(lambda: lets_in(server), CLOCK, WAIT_MS)

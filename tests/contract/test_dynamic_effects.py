@@ -1,0 +1,225 @@
+"""Broker configs that are changed while the broker runs, each by what it does and not by what it says of itself."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+
+from broker.dev.waiting import wait_until
+from network.client import Connection
+from network.protocol.errors import ErrorCode
+from network.protocol.messages.api_versions import ApiVersionsRequest
+from network.protocol.messages.describe_producers import DescribeProducersRequest
+from network.protocol.messages.describe_producers import TopicRequest as DescribeProducersTopic
+from network.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from network.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from tests.support import wire
+from tests.support.cluster import CLOCK, Broker, Cluster, running_cluster
+
+SET, DELETE = 0, 1
+BROKER = 4
+WAIT_MS = 60_000
+ANSWER_MS = 2_000
+GZIP = 1
+APPEND_TIME = 1
+HOUR_MS = "3600000"
+
+SETTINGS = {
+    "producer.id.expiration.check.interval.ms": "200",
+    "log.cleaner.backoff.ms": HOUR_MS,
+    "log.cleaner.min.cleanable.ratio": "0.01",
+    "log.retention.check.interval.ms": "200",
+    "log.initial.task.delay.ms": "100",
+    "transaction.state.log.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+}
+
+
+@pytest.fixture(scope="module", params=["odradek", "kafka"])
+def cluster(
+    request: pytest.FixtureRequest, zookeeper: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
+    name = f"dynamic-effects-{request.param}"
+    with running_cluster([request.param], tmp_path_factory.mktemp(name), f"{zookeeper}/{name}", SETTINGS) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def broker(cluster: Cluster) -> Broker:
+    return cluster.brokers[0]
+
+
+@pytest.fixture
+def admin(broker: Broker) -> Iterator[Connection]:
+    """Connected before anything is limited."""
+    with wire.connected(broker) as connection:
+        yield connection
+
+
+def alter(admin: Connection, kind: int, resource: str, values: dict[str, str | None]) -> None:
+    changes = [
+        AlterableConfig(name=name, config_operation=DELETE if value is None else SET, value=value)
+        for name, value in values.items()
+    ]
+    asked = AlterConfigsResource(resource_type=BROKER, resource_name=resource, configs=changes)
+    (answer,) = admin.call(IncrementalAlterConfigsRequest(resources=[asked]), 1).responses
+    assert answer.error_code == 0, answer.error_message
+
+
+@contextlib.contextmanager
+def changed(admin: Connection, resource: str = "0", **values: str) -> Iterator[None]:
+    """With other configs, `_` in names for `.`; taken back at the end."""
+    named = {name.replace("_", "."): value for name, value in values.items()}
+    alter(admin, BROKER, resource, dict(named))
+    try:
+        yield
+    finally:
+        alter(admin, BROKER, resource, dict.fromkeys(named))
+
+
+def answers(connection: Connection) -> bool:
+    """Whether the broker answers within a while; a connection that it has closed does not."""
+    try:
+        connection.call(ApiVersionsRequest(), 0, ANSWER_MS)
+    except (OSError, EOFError):
+        return False
+    return True
+
+
+def lets_in(broker: Broker) -> bool:
+    try:
+        with wire.connected(broker) as connection:
+            return answers(connection)
+    except (OSError, EOFError):
+        return False
+
+
+def producer_id(broker: Broker, transactional_id: str | None) -> InitProducerIdResponse:
+    """A new one; a broker that has just started may have to fetch some first."""
+    asked = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=60_000)
+    found: list[InitProducerIdResponse] = []
+
+    def has_one() -> bool:
+        found[:] = [wire.call(broker, asked, 4)]
+        return found[0].error_code == 0
+
+    assert wait_until(has_one, CLOCK, WAIT_MS)
+    return found[0]
+
+
+LIMITS = [
+    {"max.connections.per.ip": "1"},
+    {"max.connections.per.ip.overrides": "127.0.0.1:1"},
+    {"max.connections.per.ip.overrides": "localhost:1"},
+]
+
+
+@pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: "=".join(*limit.items()))
+def test_connections_of_one_address_are_limited(broker: Broker, admin: Connection, limit: dict[str, str]) -> None:
+    """`admin` takes the one that is left."""
+    assert lets_in(broker)
+    alter(admin, BROKER, "0", dict(limit))
+    try:
+        assert wait_until(lambda: not lets_in(broker), CLOCK, WAIT_MS)
+        assert answers(admin)
+    finally:
+        alter(admin, BROKER, "0", dict.fromkeys(limit))
+    assert wait_until(lambda: lets_in(broker), CLOCK, WAIT_MS)
+
+
+@pytest.mark.parametrize("resource", ["0", ""], ids=["own", "all"])
+def test_large_batches_are_refused(cluster: Cluster, broker: Broker, admin: Connection, resource: str) -> None:
+    topic = wire.create_topic(cluster)
+
+    def outcome() -> int:
+        return int(wire.produce(broker, topic, wire.batch([b"x" * 2_000])).error_code)
+
+    assert outcome() == 0
+    with changed(admin, resource, message_max_bytes="1000"):
+        assert wait_until(lambda: outcome() == ErrorCode.MESSAGE_TOO_LARGE, CLOCK, WAIT_MS)
+    assert wait_until(lambda: outcome() == 0, CLOCK, WAIT_MS)
+
+
+def test_batches_are_compressed_and_stamped(cluster: Cluster, broker: Broker, admin: Connection) -> None:
+    topic = wire.create_topic(cluster)
+
+    def last_attributes() -> int:
+        offset = wire.produce(broker, topic, wire.batch([b"x"])).base_offset
+        return bytes(wire.fetch(broker, topic, offset).records or b"")[22]
+
+    assert last_attributes() == 0
+    with changed(admin, compression_type="gzip", log_message_timestamp_type="LogAppendTime"):
+        assert wait_until(lambda: last_attributes() == GZIP | APPEND_TIME << 3, CLOCK, WAIT_MS)
+    assert wait_until(lambda: last_attributes() == 0, CLOCK, WAIT_MS)
+
+
+def test_segments_roll_and_old_ones_go(cluster: Cluster, broker: Broker, admin: Connection) -> None:
+    topic = wire.create_topic(cluster)
+
+    def first_offset_after_writing() -> int:
+        wire.produce(broker, topic, wire.batch([b"x" * 100]))
+        return int(wire.list_offset(broker, topic, -2).offset)
+
+    assert first_offset_after_writing() == 0
+    with changed(admin, log_segment_bytes="200", log_retention_bytes="300", log_segment_delete_delay_ms="0"):
+        assert wait_until(lambda: first_offset_after_writing() > 0, CLOCK, WAIT_MS)
+
+
+def test_producers_are_forgotten(cluster: Cluster, broker: Broker, admin: Connection) -> None:
+    topic = wire.create_topic(cluster)
+    made = producer_id(broker, None)
+    sent = wire.batch([b"x"], producer_id=made.producer_id, producer_epoch=made.producer_epoch, base_sequence=0)
+    assert wire.produce(broker, topic, sent).error_code == 0
+
+    def producers() -> int:
+        asked = DescribeProducersTopic(name=topic, partition_indexes=[0])
+        (found,) = wire.call(broker, DescribeProducersRequest(topics=[asked]), 0).topics
+        return len(found.partitions[0].active_producers)
+
+    assert producers() == 1
+    with changed(admin, producer_id_expiration_ms="1"):
+        assert wait_until(lambda: producers() == 0, CLOCK, WAIT_MS)
+
+
+def test_partitions_of_transactions_are_verified(cluster: Cluster, broker: Broker, admin: Connection) -> None:
+    topic = wire.create_topic(cluster)
+    with cluster.client() as client:
+        client.coordinator("unverified", 1)
+    made = producer_id(broker, "unverified")
+
+    def outcome() -> int:
+        records = wire.batch(
+            [b"x"],
+            producer_id=made.producer_id,
+            producer_epoch=made.producer_epoch,
+            base_sequence=0,
+            transactional=True,
+        )
+        request = wire.produce_request(topic, records)
+        request.transactional_id = "unverified"
+        return int(wire.call(broker, request, 9).responses[0].partition_responses[0].error_code)
+
+    assert outcome() == ErrorCode.INVALID_TXN_STATE
+    with changed(admin, transaction_partition_verification_enable="false"):
+        assert wait_until(lambda: outcome() == 0, CLOCK, WAIT_MS)
+
+
+def test_the_cleaner_works_on(cluster: Cluster, broker: Broker, admin: Connection) -> None:
+    """It has looked once, before anything was there, and would look again in an hour."""
+    topic = wire.create_topic(cluster, configs={"cleanup.policy": "compact", "segment.bytes": "300"})
+    for _ in range(10):
+        assert wire.produce(broker, topic, wire.batch([b"v" * 100], keys=[b"k"])).error_code == 0
+
+    def first_record() -> int:
+        return int(wire.records_of(wire.fetch(broker, topic, 0))[0].offset)
+
+    assert first_record() == 0
+    with changed(admin, "", log_cleaner_backoff_ms="100"):
+        assert wait_until(lambda: first_record() > 0, CLOCK, WAIT_MS)
