@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from log.verify import Verifier
+from log.verify import Finding, Severity, Verifier
 from spark_jobs.jobs.html import heading, page, paragraph, table
 from spark_jobs.jobs.replicas import compare_replicas
 from spark_jobs.jobs.session import open_session, say, show_result, spark_options
@@ -30,7 +30,7 @@ def audit_partition(name: str, directories: Sequence[str]) -> Iterator[dict[str,
     verifier = Verifier()
     found = 0
     for directory in directories:
-        for finding in verifier.verify(directory):
+        for finding in index_findings_once(verifier.verify(directory)):
             found += 1
             if found <= MAX_FINDINGS_PER_PARTITION:
                 position, offset = _where(finding.path, finding.message)
@@ -49,6 +49,24 @@ def audit_partition(name: str, directories: Sequence[str]) -> Iterator[dict[str,
         "records": totals.records,
         "bytes": totals.bytes,
     }
+
+
+def index_findings_once(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Of each index the first finding of a severity, with the number of those that follow from it: one wrong batch or
+    entry puts all entries behind it in the wrong."""
+    first: dict[tuple[str, Severity], Finding] = {}
+    more: Counter[tuple[str, Severity]] = Counter()
+    for finding in findings:
+        place = (finding.path, finding.severity)
+        if not finding.path.endswith((".index", ".timeindex")):
+            yield finding
+        elif place in first:
+            more[place] += 1
+        else:
+            first[place] = finding
+    for place, finding in first.items():
+        text = f"{finding.message}; and {more[place]} more of this index" if more[place] else finding.message
+        yield Finding(finding.severity, finding.path, text)
 
 
 def _row(
