@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from spark_jobs.jobs.session import Files, kafka_options, open_session, pairs, say, show_result, spark_options
+from spark_jobs.jobs.sizing import fit_to_topics
 
 STATE = "_odradek"
 STAGING = f"{STATE}/staging"
@@ -168,6 +169,7 @@ def main(
         ("subscribePattern" if pattern else "subscribe"): topics,
         **pairs(options, "--option"),
     }
+    fit_to_topics(spark, source)
     result = run(spark, path, source, every, compact)
     show_result({**result, "partitions": summary(spark, path)}, as_json)
 

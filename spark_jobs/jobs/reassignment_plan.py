@@ -13,7 +13,7 @@ from network.cluster_client import ClusterClient
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from spark_jobs.jobs.html import bars, heading, page, paragraph, table
-from spark_jobs.jobs.session import say
+from spark_jobs.jobs.session import say, spark_options
 from spark_jobs.options import CLIENT_ID
 from timer.clock import SystemClock
 
@@ -105,6 +105,7 @@ def report(plan: Plan) -> str:
 @click.option("--tolerance", default=0.05, show_default=True, help="How far above the mean a broker may stay.")
 @click.option("--output", type=click.Path(dir_okay=False), help="Write the plan here instead of standard output.")
 @click.option("--html", "html_path", type=click.Path(dir_okay=False), help="Also write a page with before and after.")
+@spark_options
 def main(
     bootstrap_server: str,
     brokers: str | None,
@@ -113,8 +114,10 @@ def main(
     tolerance: float,
     output: str | None,
     html_path: str | None,
+    master: str | None,
+    confs: tuple[str, ...],
 ) -> None:
-    """Plan moves that even out the brokers."""
+    """Plan moves that even out the brokers. No Spark is started, so --master and --conf change nothing."""
     loads: dict[str, float] = json.loads(Path(traffic).read_text()) if traffic else {}
     chosen = None if topics is None else {name.strip() for name in topics.split(",")}
     with ClusterClient(bootstrap_server, CLIENT_ID, SystemClock()) as client:

@@ -11,6 +11,7 @@ import click
 
 from spark_jobs.jobs.archive import Archive
 from spark_jobs.jobs.session import kafka_options, open_session, pairs, show_result, spark_options
+from spark_jobs.jobs.sizing import fit_shuffle
 
 
 def run(
@@ -62,6 +63,7 @@ def main(
 ) -> None:
     """Write the archive at PATH back to topics."""
     spark = open_session("restore", master, confs)
+    fit_shuffle(spark, sum(size for _, size in Archive(spark, path).files.list("", ".parquet")))
     result = run(
         spark,
         path,

@@ -8,12 +8,9 @@ from typing import Any
 
 import click
 
-from network.cluster_client import ClusterClient
 from spark_jobs.jobs.html import bars, heading, page, paragraph, table
-from spark_jobs.jobs.reassignment_plan import replica_sizes
-from spark_jobs.jobs.session import kafka_options, open_session, pairs, say, show_result, spark_options
-from spark_jobs.options import CLIENT_ID
-from timer.clock import SystemClock
+from spark_jobs.jobs.session import kafka_options, open_session, pairs, show_result, spark_options
+from spark_jobs.jobs.sizing import fit_shuffle, sizes_on_disk, topic_bytes
 
 TIME_BUCKETS = 40
 # Beside key and value a record takes about this on disk before compression: lengths, deltas, its share of the header.
@@ -142,19 +139,6 @@ def _instant(numbers: dict[str, Any], bucket: int) -> str:
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
 
 
-def sizes_on_disk(bootstrap: str) -> dict[tuple[str, int], int]:
-    """Bytes on disk by partition, of the largest replica; empty where the brokers do not tell."""
-    found: dict[tuple[str, int], int] = {}
-    try:
-        with ClusterClient(bootstrap, CLIENT_ID, SystemClock()) as client:
-            for sizes in replica_sizes(client).values():
-                for partition, size in sizes.items():
-                    found[partition] = max(size, found.get(partition, 0))
-    except Exception as error:
-        say(f"no sizes on disk, so no compression ratio: {error}")
-    return found
-
-
 @click.command("topic-report")
 @click.option("--topics", required=True, help="Topics, separated by commas; or a pattern with --pattern.")
 @click.option("--pattern", is_flag=True, help="--topics is a regular expression.")
@@ -179,7 +163,9 @@ def main(
         ("subscribePattern" if pattern else "subscribe"): topics,
         **pairs(options, "--option"),
     }
-    numbers = measure(spark, source, sizes_on_disk(bootstrap_server))
+    on_disk = sizes_on_disk(bootstrap_server)
+    fit_shuffle(spark, topic_bytes(source, on_disk))
+    numbers = measure(spark, source, on_disk)
     Path(html_path).write_text(report(numbers))
     if as_json:
         click.echo(json.dumps(numbers))

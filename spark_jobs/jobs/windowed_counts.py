@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from spark_jobs.jobs.session import kafka_options, open_session, pairs, say, show_result, spark_options
+from spark_jobs.jobs.sizing import fit_to_topics
 
 
 def counts(
@@ -83,6 +84,7 @@ def main(
     spark = open_session("windowed-counts", master, confs)
     server = {"kafka.bootstrap.servers": bootstrap_server}
     source = {"startingOffsets": "earliest", **server, "subscribe": topic, **pairs(options, "--option")}
+    fit_to_topics(spark, source)
     frame = counts(spark, source, window=window, slide=slide, watermark=watermark, by=by)
     query = start(frame, {**server, "topic": output}, mode=mode, checkpoint=checkpoint, every=None if once else every)
     say(f"counting {topic} into {output}; progress is in {checkpoint}")

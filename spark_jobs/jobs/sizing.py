@@ -1,0 +1,57 @@
+"""How many shuffle partitions a job gets: by the size of its input, not Spark's 200 for every size.
+
+A task of a shuffle costs some tenths of a second however little it has to do, so 200 of them for a megabyte are a
+minute of nothing on two cores; and too few for a terabyte do not fit into memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from network.cluster_client import ClusterClient
+from network.protocol.errors import ApiError
+from spark_jobs.jobs.reassignment_plan import replica_sizes
+from spark_jobs.jobs.session import say
+from spark_jobs.options import CLIENT_ID, Partition, ReadOptions
+from timer.clock import SystemClock
+
+SETTING = "spark.sql.shuffle.partitions"
+# Bytes that one task of a shuffle is meant to have.
+TASK_BYTES = 64 * 1024 * 1024
+MAX_PARTITIONS = 10_000
+
+
+def shuffle_partitions(total_bytes: int, cores: int) -> int:
+    """At least one a core, as long as tasks are not larger than TASK_BYTES."""
+    return max(1, min(MAX_PARTITIONS, max(cores, -(-total_bytes // TASK_BYTES))))
+
+
+def fit_shuffle(spark: Any, total_bytes: int) -> None:
+    """Set the session's shuffle partitions for that much input, unless the user has set them."""
+    if not spark.sparkContext.getConf().contains(SETTING):
+        spark.conf.set(SETTING, str(shuffle_partitions(total_bytes, spark.sparkContext.defaultParallelism)))
+
+
+def topic_bytes(source_options: Mapping[str, str], on_disk: Mapping[Partition, int]) -> int:
+    """Bytes of the topics that these options subscribe to, by the brokers' sizes; 0 where those are not known."""
+    subscription = ReadOptions.parse(source_options, streaming=True).subscription
+    return sum(size for (topic, _), size in on_disk.items() if subscription.matches(topic))
+
+
+def sizes_on_disk(bootstrap: str) -> dict[Partition, int]:
+    """Bytes on disk by partition, of the largest replica; empty where the brokers do not tell."""
+    found: dict[Partition, int] = {}
+    try:
+        with ClusterClient(bootstrap, CLIENT_ID, SystemClock()) as client:
+            for sizes in replica_sizes(client).values():
+                for partition, size in sizes.items():
+                    found[partition] = max(size, found.get(partition, 0))
+    except (ApiError, OSError) as error:
+        say(f"the brokers do not tell sizes on disk: {error}")
+    return found
+
+
+def fit_to_topics(spark: Any, source_options: Mapping[str, str]) -> None:
+    """Shuffle partitions for a job that reads these topics; one a core where the brokers tell no sizes."""
+    fit_shuffle(spark, topic_bytes(source_options, sizes_on_disk(source_options["kafka.bootstrap.servers"])))
