@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spark_jobs.source import PUSHDOWN
-from tests.spark.topics import fill, in_order, make_topic, reader
+from tests.spark.topics import fill, make_topic, reader
 from tests.support.cluster import Cluster
 
 # A condition, and what of it explain lists as pushed.
@@ -48,15 +48,17 @@ def topic(cluster: Cluster) -> str:
 def test_null_and_all_else_in_filters(spark: Any, cluster: Cluster, topic: str, pushdown: None) -> None:
     rows = reader(spark, cluster, topic).collect()
     assert len(rows) == 30
-    here = spark.createDataFrame(rows, reader(spark, cluster, topic).schema).cache()
+    conditions = [text.format(topic=topic) for text, _ in CONDITIONS]
+    columns = [f"{condition} as c{number}" for number, condition in enumerate(conditions)]
+    here = spark.createDataFrame(rows, reader(spark, cluster, topic).schema)
+    evaluated = here.selectExpr("partition", "offset", *columns).collect()
     formatted = spark._jvm.org.apache.spark.sql.execution.ExplainMode.fromString("formatted")
     empty = 0
     missed = []
-    for text, pushed in CONDITIONS:
-        condition = text.format(topic=topic)
+    for number, (condition, (_, pushed)) in enumerate(zip(conditions, CONDITIONS, strict=True)):
         frame = reader(spark, cluster, topic).where(condition)
-        found = in_order(frame.collect())
-        assert found == in_order(here.where(condition).collect()), condition
+        found = sorted((r.partition, r.offset) for r in frame.collect())
+        assert found == sorted((r.partition, r.offset) for r in evaluated if r[f"c{number}"]), condition
         empty += not found
         plan = frame._jdf.queryExecution().explainString(formatted)
         if pushed is not None and "LocalTableScan" not in plan:

@@ -1,97 +1,194 @@
-"""The zip of ``odradek spark package`` by ``spark-submit --py-files``, with executors in processes of their own."""
+"""The zip of ``odradek spark package`` on a real standalone cluster whose Pythons have not our packages, and beside a
+user's own files that have the names of ours."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
-import pyspark
 import pytest
 from click.testing import CliRunner
 
 from broker.cli.spark import command as spark_command
 from tests.spark.conftest import require_java
+from tests.spark.standalone import standalone
 from tests.spark.topics import fill, make_topic
-from tests.support.cluster import Cluster
+from tests.support.cluster import ROOT, Cluster
 
+# Two files of the user's lie beside the job, with names that the source does not need. Three more come to be on the
+# executors only, in a folder that stands on their path before the zip.
 JOB = """
-import json, sys
+import json, pathlib, sys
+import broker, controller
 from pyspark.sql import SparkSession
-from spark_jobs.source import register
 
 bootstrap, topic, target = sys.argv[1:]
 spark = SparkSession.builder.getOrCreate()
-register(spark)
+result = {"mine": broker.MINE and controller.MINE}
+
+def load():
+    return spark.read.format("odradek").options(
+        **{"kafka.bootstrap.servers": bootstrap, "subscribe": topic}).load()
 
 def places(batches):
     import log, network, spark_jobs, timer
+    import broker, controller
     import pyarrow as pa
     for batch in batches:
         names = [log.__file__, network.__file__, spark_jobs.__file__, timer.__file__]
+        names += ["mine"] if broker.MINE and controller.MINE else []
         yield pa.RecordBatch.from_pydict({"place": names})
 
-frame = (
-    spark.read.format("odradek")
-    .option("kafka.bootstrap.servers", bootstrap)
-    .option("subscribe", topic)
-    .load()
-)
-rows = frame.count()
-places = sorted({row.place for row in frame.mapInArrow(places, "place string").collect()})
-frame.select("key", "value").write.format("odradek").mode("append").option(
-    "kafka.bootstrap.servers", bootstrap
-).option("topic", target).save()
-late = frame.where("offset >= 90").count()
-print("RESULT " + json.dumps({"rows": rows, "places": places, "late": late}))
+result["rows"] = load().count()
+result["late"] = load().where("offset >= 90").count()
+result["places"] = sorted({row.place for row in load().mapInArrow(places, "place string").collect()})
+load().select("key", "value").write.format("odradek").mode("append").option(
+    "kafka.bootstrap.servers", bootstrap).option("topic", target).save()
+def own(name):
+    def write(_):
+        place = pathlib.Path("mine", f"{name}.py")
+        place.write_text("MINE = True")
+        return [str(place.absolute())]
+    return write
+
+for name in ("log", "network", "timer"):
+    result["files"] = spark.sparkContext.parallelize(range(8), 8).mapPartitions(own(name)).collect()
+    try:
+        load().count()
+    except Exception as error:
+        result[name] = str(error)
+print("RESULT " + json.dumps(result))
 """
 
 
-@pytest.mark.timeout(600)  # starts two executors
-def test_the_zip_serves_driver_and_executors(cluster: Cluster, tmp_path: Path) -> None:
+def own_files(directory: Path, *names: str) -> list[Path]:
+    """A user's modules with the names of ours."""
+    directory.mkdir(exist_ok=True)
+    for name in names:
+        (directory / f"{name}.py").write_text("MINE = True\n")
+    return [directory / f"{name}.py" for name in names]
+
+
+def result_of(output: str) -> dict[str, Any]:
+    (line,) = [each for each in output.splitlines() if each.startswith("RESULT ")]
+    found: dict[str, Any] = json.loads(line.removeprefix("RESULT "))
+    return found
+
+
+@pytest.mark.timeout(600)  # starts a cluster of Spark's
+def test_the_zip_serves_driver_and_executors_without_the_package(cluster: Cluster, tmp_path: Path) -> None:
+    """Nothing of ours is imported by the job: Spark finds the format by the path."""
     require_java()
     topic, target = make_topic(cluster), make_topic(cluster)
     fill(cluster, topic, 300)
-    archive = tmp_path / "odradek-spark.zip"
+    archive = tmp_path / "job" / "odradek-spark.zip"
     done = CliRunner().invoke(spark_command, ["package", str(archive)])
     assert done.exit_code == 0, done.output
-    # Workers write below SPARK_HOME: one of our own, with links to the installed one.
-    home = tmp_path / "spark"
-    home.mkdir()
-    installed = Path(pyspark.__file__).parent
-    for name in ("bin", "jars", "python"):
-        (home / name).symlink_to(installed / name)
-    elsewhere = tmp_path / "job"
-    elsewhere.mkdir()
-    job = elsewhere / "job.py"
+    job = tmp_path / "job" / "job.py"
+    beside = own_files(job.parent, "broker", "controller")
+    own_files(tmp_path / "mine", "nothing_of_note")
+    mine = shutil.make_archive(str(tmp_path / "mine"), "zip", tmp_path / "mine")
     job.write_text(JOB)
-    ours = ("PYTHONPATH", "SPARK_", "PYSPARK_")
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
-    environment |= {
-        "SPARK_HOME": str(home),
-        "SPARK_SCALA_VERSION": "2.13",
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": sys.executable,
-        "PYTHONSAFEPATH": "1",
-        "NUMBA_CACHE_DIR": str(tmp_path / "numba"),
-    }
-    command = [str(installed / "bin" / "spark-submit"), "--master", "local-cluster[2,1,1024]"]
-    command += ["--conf", "spark.executor.memory=512m", "--conf", "spark.ui.enabled=false"]
-    command += ["--driver-java-options", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"]
-    command += ["--conf", "spark.executor.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"]
-    command += ["--py-files", str(archive), str(job), cluster.bootstrap, topic, target]
-    with (tmp_path / "err.log").open("wb") as errors:
-        ended = subprocess.run(
-            command, cwd=elsewhere, env=environment, stdout=subprocess.PIPE, stderr=errors, timeout=400, check=False
+    with standalone(tmp_path / "cluster") as spark:
+        output = spark.submit(
+            job,
+            *(cluster.bootstrap, topic, target),
+            options=(
+                *("--py-files", ",".join(map(str, [archive, *beside]))),
+                *("--archives", f"{mine}#mine"),
+                # Each task in a process of its own, as what one has imported stays.
+                *("--conf", "spark.python.worker.reuse=false", "--conf", "spark.task.maxFailures=1"),
+            ),
+            # In the working directory of the driver and, by --py-files, of the executors.
+            PYTHONPATH=f"mine:{archive.name}",
         )
-    log = (tmp_path / "err.log").read_text()
-    assert ended.returncode == 0, f"{ended.stdout.decode()[:3000]}\n{log[-2000:]}"
-    (line,) = [each for each in ended.stdout.decode().splitlines() if each.startswith("RESULT ")]
-    result = json.loads(line.removeprefix("RESULT "))
-    assert (result["rows"], result["late"]) == (300, 30)
-    assert result["places"]
-    assert all("odradek-spark.zip/" in place for place in result["places"]), result["places"]
-    executors = {place.parent for place in (home / "work").glob("app-*/*/stderr")}
+        executors = spark.executors()
+    result = result_of(output)
+    assert (result["mine"], result["rows"], result["late"]) == (True, 300, 30)
+    assert "mine" in result["places"]
+    ours = [place for place in result["places"] if place != "mine"]
     assert len(executors) >= 2
+    assert ours
+    # Relative to the directory of the executor, where Spark has brought the zip.
+    assert all(place.startswith("./odradek-spark.zip/") for place in ours), ours
+    for name in ("log", "network", "timer"):
+        said = [f"{place}/mine/{name}.py shadows the package {name} of odradek" for place in executors]
+        assert any(each in result[name] for each in said), result[name][-2000:]
+
+
+LOCAL = """
+import json, pathlib, sys
+from pyspark.sql import SparkSession
+
+bootstrap, topic = sys.argv[1:]
+spark = (
+    SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    .config("spark.python.worker.reuse", "false").config("spark.driver.host", "127.0.0.1")
+    .config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.extraJavaOptions", "%s").getOrCreate()
+)
+server = {"kafka.bootstrap.servers": bootstrap}
+
+def read():
+    spark.read.format("odradek").options(**server, subscribe=topic).load().count()
+
+def write():
+    rows = spark.range(3).selectExpr("cast(id as string) value")
+    rows.write.format("odradek").mode("append").options(**server, topic=topic).save()
+
+def stream(name, **options):
+    frame = spark.readStream.format("rate").load().selectExpr("cast(value as string) value")
+    if name == "source":
+        frame = spark.readStream.format("odradek").options(**server, subscribe=topic).load()
+    sink = frame.writeStream.format("noop" if name == "source" else "odradek").options(**server, topic=topic)
+    query = sink.option("checkpointLocation", f"{pathlib.Path.cwd()}/{name}").trigger(availableNow=True).start()
+    query.awaitTermination(60)
+    query.stop()
+
+result = {}
+steps = {"read": read, "write": write, "source": lambda: stream("source"), "sink": lambda: stream("sink")}
+for name in ("broker", "controller", "log", "network", "timer"):
+    pathlib.Path(f"{name}.py").write_text("MINE = True")
+    chosen = {"controller": list(steps), "log": list(steps), "broker": []}.get(name, ["read", "write"])
+    for step, run in ((step, steps[step]) for step in chosen):
+        try:
+            run()
+            result[f"{name} {step}"] = "done"
+        except Exception as error:
+            result[f"{name} {step}"] = str(error)
+print("RESULT " + json.dumps(result))
+"""
+
+
+@pytest.mark.timeout(300)
+def test_files_in_the_working_directory_of_a_local_job(cluster: Cluster, tmp_path: Path) -> None:
+    """Where Spark's own workers look first. Each step, reading or writing, names the file that is in its way."""
+    require_java()
+    topic = make_topic(cluster)
+    job = tmp_path / "job" / "job.py"
+    job.parent.mkdir()
+    job.write_text(LOCAL % "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    with (tmp_path / "err.log").open("wb") as errors:
+        done = subprocess.run(
+            [sys.executable, str(job), cluster.bootstrap, topic],
+            cwd=job.parent,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable},
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            timeout=250,
+            check=False,
+        )
+    assert done.returncode == 0, (tmp_path / "err.log").read_text()[-3000:]
+    result = result_of(done.stdout.decode())
+    assert len(result) == 12
+    wrong = {}
+    for step, said in result.items():
+        name = step.split()[0]
+        expected = "done" if name in ("broker", "controller") else f"{job.parent}/{name}.py shadows the package {name}"
+        if expected not in said:
+            wrong[step] = said[-600:]
+    assert wrong == {}

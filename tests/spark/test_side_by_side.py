@@ -113,6 +113,37 @@ def test_streams(spark: Any, cluster: Cluster, tmp_path: Path) -> None:
     assert len(our_rows) == 400 - 7 - 100 + 90 + 300
 
 
+@pytest.mark.parametrize("first", ["kafka", "odradek"])
+def test_a_checkpoint_is_taken_along_in_mid_stream(spark: Any, cluster: Cluster, tmp_path: Path, first: str) -> None:
+    """From one to the other and back, each stopped with records left to read; a partition comes on the way."""
+    topic = make_topic(cluster, 2)
+    fill(cluster, topic, 600, 2)
+    other = {"kafka": "odradek", "odradek": "kafka"}[first]
+    options = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
+    ends = []
+    for turn, name in enumerate((first, other, first)):
+        frame = spark.readStream.format(name).options(**options, maxOffsetsPerTrigger="60").load()
+        sink = frame.writeStream.format("parquet").option("path", str(tmp_path / "out"))
+        sink = sink.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query = sink.trigger(**({"processingTime": "0 seconds"} if turn < 2 else {"availableNow": True})).start()
+        try:
+            if turn == 2:
+                assert query.awaitTermination(120)
+            else:
+                assert wait_until(lambda query=query: len(progress(query)) >= 2, CLOCK, 60_000)  # type: ignore[misc]
+            ends.append(sum(progress(query)[-1][1][topic].values()))
+        finally:
+            query.stop()
+        assert query.exception() is None
+        if turn == 0:
+            add_partitions(cluster, topic, 3)
+            fill(cluster, topic, 90, 3, first=600)
+    assert ends[0] < 600
+    assert ends[0] < ends[1] < ends[2] == 690
+    rows = [(r.partition, r.offset) for r in spark.read.parquet(str(tmp_path / "out")).collect()]
+    assert sorted(rows) == [(p, offset) for p, count in enumerate((330, 330, 30)) for offset in range(count)]
+
+
 def test_the_first_batch_waits_for_no_minimum(spark: Any, cluster: Cluster, tmp_path: Path) -> None:
     """Ten records where a batch should have a hundred, and a delay that no test would wait for."""
     topic = make_topic(cluster, 2)
