@@ -7,7 +7,7 @@
 #   make cluster     several brokers, mixed with Apache Kafka's too, 12 minutes
 #   make faults      brokers killed and disks full, 3 minutes
 #   make reference   files that change hands with Apache Kafka, 4 minutes
-#   make spark       the Spark source and sink, 6 minutes
+#   make spark       the Spark source and sink, 7 minutes
 #   make cluster-test  the compose cluster in containers, 12 minutes
 # make cluster-up    the cluster in containers; cluster-logs, cluster-down
 # make cluster-spark JOB='topic-report --topics orders'   a PySpark job in a container, on that cluster
