@@ -85,5 +85,5 @@ class Dispatcher:
             call.respond(response)
 
     def _refuse(self, request: Request, reason: str) -> None:
-        logger.warning("connection %s: %s", request.connection.id, refusal(request.header, reason))
+        logger.error("connection %s: %s", request.connection.id, refusal(request.header, reason))
         request.close_connection()

@@ -277,7 +277,7 @@ class RequestReader:
         if spec is None or not (
             spec.min_version <= header.api_version <= spec.max_version or header.api_key == _API_VERSIONS
         ):
-            self._refuse(connection, pooled, refusal(header, "is not served"))
+            self._refuse(connection, pooled, refusal(header, "is not served"), logging.ERROR)
             return
         if authenticator is not None and not self._admit(connection, header, frame, pooled, now):
             return
@@ -293,11 +293,11 @@ class RequestReader:
             request.release_buffer()
             self._table.close(connection, "the server shuts down", logging.DEBUG)
 
-    def _refuse(self, connection: ServerConnection, pooled: int, reason: str) -> None:
+    def _refuse(self, connection: ServerConnection, pooled: int, reason: str, level: int = logging.WARNING) -> None:
         self._give_back(pooled)
         if connection.unsent:
             self._writer.flush(connection)  # answers that were held back to go out with the next one
-        self._table.close(connection, reason, logging.WARNING)
+        self._table.close(connection, reason, level)
 
     def _give_back(self, pooled: int) -> None:
         if pooled and self._memory_pool is not None:

@@ -102,7 +102,7 @@ def test_one_line_says_what_was_not_served(
         added = broker.log_file.read_bytes()[before:].decode().splitlines()
         (line,) = [each for each in added if "is not served" in each]
         assert said in line
-        assert " WARNING " in line
+        assert " ERROR " in line  # as Apache Kafka logs it
         address, port = raw.socket.getsockname()
         assert f"{address}:{port}" in line
 
