@@ -14,9 +14,7 @@ import pytest
 
 from network.protocol.fields import Field
 from network.protocol.message import Struct
-from network.protocol.messages import (
-    offset_commit,
-)
+from network.protocol.messages import offset_commit
 from network.protocol.messages.find_coordinator import FindCoordinatorRequest
 from network.protocol.messages.init_producer_id import InitProducerIdRequest
 from network.protocol.messages.metadata import MetadataRequest
@@ -30,7 +28,7 @@ from tests.support.shape_cases import CASES, Case, World
 SHOWN = {
     "name", "topic", "topic_name", "group_id", "transactional_id", "key", "partition_index", "partition",
     "partition_id", "index", "partition_error_code", "error_code", "low_watermark", "committed_offset",
-    "unknown_state_filters",
+    "unknown_state_filters", "resource_type", "resource_name", "member_id", "group_instance_id", "feature",
 }  # fmt: skip
 
 

@@ -15,9 +15,12 @@ from network.protocol.messages import (
     create_topics,
     delete_records,
     delete_topics,
+    describe_configs,
     describe_log_dirs,
     describe_producers,
     elect_leaders,
+    incremental_alter_configs,
+    leave_group,
     list_offsets,
     offset_commit,
     offset_delete,
@@ -25,6 +28,7 @@ from network.protocol.messages import (
     offset_for_leader_epoch,
     produce,
     txn_offset_commit,
+    update_features,
     write_txn_markers,
 )
 from network.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -339,3 +343,35 @@ def _produce(world: World, version: int) -> Request:
 
     topics = [topic("two", (0, batch), (7, batch), (0, batch)), topic("missing", (0, batch)), topic("two", (1, b""))]
     return produce.ProduceRequest(acks=-1, timeout_ms=WAIT_MS, topic_data=topics)
+
+
+@case("DescribeConfigs")
+def _configs(world: World, version: int) -> Request:
+    resource = describe_configs.DescribeConfigsResource
+    asked = [(2, "one"), (2, "missing"), (4, "0"), (2, "one"), (4, "x"), (2, "missing")]
+    resources = [resource(resource_type=kind, resource_name=name, configuration_keys=["none"]) for kind, name in asked]
+    return describe_configs.DescribeConfigsRequest(resources=resources)
+
+
+@case("IncrementalAlterConfigs", ordered=False)
+def _alter_configs(world: World, version: int) -> Request:
+    resource = incremental_alter_configs.AlterConfigsResource
+    asked = [(2, "one"), (2, "two"), (2, "missing"), (2, "one"), (4, "x"), (2, "missing")]
+    resources = [resource(resource_type=kind, resource_name=name) for kind, name in asked]
+    return incremental_alter_configs.IncrementalAlterConfigsRequest(resources=resources)
+
+
+@case("LeaveGroup", first=3)
+def _leave(world: World, version: int) -> Request:
+    members = [("a", None), ("b", "instance"), ("a", None), ("", "instance")]
+    identity = leave_group.MemberIdentity
+    return leave_group.LeaveGroupRequest(
+        group_id="group", members=[identity(member_id=member, group_instance_id=name) for member, name in members]
+    )
+
+
+@case("UpdateFeatures", ordered=False)
+def _features(world: World, version: int) -> Request:
+    key = update_features.FeatureUpdateKey
+    updates = [key(feature=name, max_version_level=1) for name in ("some", "other", "some", "")]
+    return update_features.UpdateFeaturesRequest(timeout_ms=WAIT_MS, feature_updates=updates)
