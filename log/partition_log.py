@@ -213,6 +213,8 @@ class PartitionLog:
         if self._first_unstable is not None or self.producers.has_undecided:
             self.producers.on_high_watermark_updated(mark.message_offset)
             self.update_first_unstable_offset()
+        # That the last stable offset is not above it is how that is made.
+        assert self.log_start_offset <= mark.message_offset <= self.local.end.message_offset, f"out of order: {self!r}"
 
     @property
     def last_stable_offset(self) -> int:
@@ -298,6 +300,9 @@ class PartitionLog:
             self.update_first_unstable_offset()
         else:
             producers.update_map_end_offset(last_offset + 1)
+        start, unstable = self.log_start_offset, self._first_unstable
+        assert start <= self._high_watermark.message_offset <= self.local.end.message_offset, f"out of order: {self!r}"
+        assert unstable is None or start <= unstable.message_offset, f"{self!r}: a transaction is open at {unstable}"
 
     def roll(self, expected_next_offset: int = 0) -> LogSegment:
         """Seal the active segment and start a new one. The old one is flushed in the background."""

@@ -222,7 +222,8 @@ class Outbox:
         return sent
 
     def _finish_range(self, file_range: FileRange) -> int:
-        self._parts.popleft()
+        head = self._parts.popleft()
+        assert head is file_range, "a range that is not, or no longer, the first would be released twice"
         self._range_at = -1
         file_range.release()
         return 0

@@ -467,8 +467,21 @@ class Partition:
         if not self._environment.is_alive(broker_id):
             return None
         proposal = self._proposal((*state.isr, broker_id))
-        self.isr_state = PendingExpandIsr(broker_id, state, proposal)
-        return self.isr_state
+        return self._pend(PendingExpandIsr(broker_id, state, proposal))
+
+    def _pend(self, pending: IsrState) -> IsrState:
+        """A change is in flight from here on: only a leader has one, and it takes in nobody that has no replica here.
+
+        What the controller has told is not asserted: a member without replica may come from it, and be dropped.
+        """
+        members, committed = set(pending.proposal.isr if pending.proposal else ()), self.isr_state.isr
+        assert self.is_leader, f"{self.topic_partition}: {pending} on a broker that does not lead"
+        assert members - set(committed) <= set(self.assignment), (
+            f"{self.topic_partition}: {pending} has no replica here"
+        )
+        assert self._environment.broker_id in members, f"{self.topic_partition}: {pending} leaves the leader out"
+        self.isr_state = pending
+        return pending
 
     def maybe_shrink_isr(self) -> None:
         """Propose to drop the members that have not been caught up for `replica.lag.time.max.ms`."""
@@ -486,8 +499,7 @@ class Partition:
                 {id_: replica.log_end_offset for id_, replica in self.remote_replicas.items()},
             )  # fmt: skip
             proposal = self._proposal([member for member in state.isr if member not in out_of_sync])
-            pending = PendingShrinkIsr(out_of_sync, state, proposal)
-            self.isr_state = pending
+            pending = self._pend(PendingShrinkIsr(out_of_sync, state, proposal))
         self._submit(pending)
 
     def _out_of_sync(self, log: PartitionLog) -> frozenset[int]:

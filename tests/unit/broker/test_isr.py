@@ -324,3 +324,23 @@ def test_follower_answers_not_leader_and_fences_by_epoch_first() -> None:
         assert error.value.code is expected
     assert partition.local_log(7, require_leader=False) is environment.log
     assert partition.make_follower(state(2, 8, [2, 1]), ZERO_UUID), "a new epoch of the same leader restarts fetching"
+
+
+def test_a_change_of_the_isr_that_breaks_its_rules_is_noticed() -> None:
+    environment = Environment()
+    partition = leader(environment, [1, 2])
+    committed = CommittedIsr([1, 2])
+
+    def expand(member: int, *isr: int) -> PendingExpandIsr:
+        proposal = LeaderAndIsr(1, 5, isr, LeaderRecoveryState.RECOVERED, 0)
+        return PendingExpandIsr(member, committed, proposal)
+
+    with pytest.raises(AssertionError, match="no replica"):
+        partition._pend(expand(9, 1, 2, 9))
+    with pytest.raises(AssertionError, match="leaves the leader out"):
+        partition._pend(expand(3, 2, 3))
+    partition.make_follower(state(2, 6, [1, 2]), ZERO_UUID)
+    with pytest.raises(AssertionError, match="does not lead"):
+        partition._pend(expand(3, 1, 2, 3))
+    assert partition.isr_state.isr == ()
+    assert not environment.submitted

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from network.outbox import BLOCKED, DONE, Outbox, read_small_ranges
 from network.transport import PlaintextTransport
 
@@ -78,3 +80,12 @@ def test_a_small_range_behind_the_end_of_its_file_stays_a_range(tmp_path: Path) 
         cut = _Range(file.fileno(), 100)
         assert read_small_ranges([b"head", cut]) == [b"head", cut]
         assert cut.released == 0
+
+
+def test_a_range_that_is_finished_twice_is_noticed(tmp_path: Path) -> None:
+    outbox, first, second = Outbox(), _Range(0, 10), _Range(0, 10)
+    outbox.extend([first, second])
+    outbox._finish_range(first)
+    with pytest.raises(AssertionError, match="released twice"):
+        outbox._finish_range(first)
+    assert (first.released, second.released) == (1, 0)
