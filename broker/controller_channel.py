@@ -44,7 +44,7 @@ class _Item:
 
 
 class ControllerChannel:
-    """See the module. `send` never blocks; callbacks run on the channel's thread.
+    """`send` never blocks; callbacks run on the channel's thread.
 
     At most `capacity` requests wait; more are a fault of this program, for each sender has at most one outstanding.
     """

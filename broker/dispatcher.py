@@ -64,10 +64,6 @@ class Dispatcher:
         if self._actions:
             self._run_actions()
 
-    def fail(self, call: Call[Any], error: BaseException) -> None:
-        """Answer `call` with `error`; for work that a handler finishes on another thread."""
-        self._answer_error(call, self._handlers[call.header.api_key], error)
-
     def _answer_error(self, call: Call[Any], handler: ApiHandler, error: BaseException) -> None:
         code, message = error_of(error)
         if code is ErrorCode.UNKNOWN_SERVER_ERROR:

@@ -20,7 +20,6 @@ logger = logging.getLogger(__name__)
 
 NO_LEADER = -1
 LEADER_DURING_DELETE = -2
-UNKNOWN_EPOCH = -1
 
 
 class Node(NamedTuple):
@@ -71,14 +70,6 @@ class MetadataSnapshot:
         """Every live broker that has this listener, by id."""
         found = [self.brokers[broker].node(listener) for broker in sorted(self.brokers)]
         return [node for node in found if node is not None]
-
-    def leader_node(self, topic: str, partition: int, listener: str) -> Node | None:
-        """The leader's endpoint on `listener`; `None` without a live leader that has it."""
-        state = self.partition(topic, partition)
-        if state is None:
-            return None
-        broker = self.brokers.get(state.leader)
-        return None if broker is None else broker.node(listener)
 
 
 class MetadataCache:

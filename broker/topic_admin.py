@@ -43,7 +43,7 @@ def validator(config: KafkaConfig) -> Callable[[Mapping[str, str]], None]:
 
 
 class TopicAdmin:
-    """See the module. Methods may wait for ZooKeeper; call them from a handler thread."""
+    """Methods may wait for ZooKeeper; call them from a handler thread."""
 
     def __init__(
         self,

@@ -23,8 +23,3 @@ def topic_name_fault(name: str) -> str | None:
 
 def is_valid_topic_name(name: str) -> bool:
     return topic_name_fault(name) is None
-
-
-def collision_key(name: str) -> str:
-    """Names with the same key collide: metric names turn periods into underscores."""
-    return name.replace(".", "_")

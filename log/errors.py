@@ -66,12 +66,6 @@ class UnsupportedCompressionTypeError(LogError):
     error_name = "UNSUPPORTED_COMPRESSION_TYPE"
 
 
-class UnsupportedForMessageFormatError(LogError):
-    """The stored message format cannot hold what is asked for."""
-
-    error_name = "UNSUPPORTED_FOR_MESSAGE_FORMAT"
-
-
 class RecordTooLargeError(LogError):
     """A batch is larger than `max.message.bytes`, or expands beyond the decompression limit."""
 
@@ -110,12 +104,6 @@ class UnexpectedAppendOffsetError(LogError):
         self.last_offset = last_offset
 
 
-class OffsetNotAvailableError(LogError):
-    """The leader does not know the high watermark well enough yet to answer."""
-
-    error_name = "OFFSET_NOT_AVAILABLE"
-
-
 class OutOfOrderSequenceError(LogError):
     """The sequence number of a producer's batch does not follow its last one."""
 
@@ -144,12 +132,6 @@ class InconsistentTopicIdError(LogError):
     """The partition directory belongs to a topic with another id."""
 
     error_name = "INCONSISTENT_TOPIC_ID"
-
-
-class UnknownTopicOrPartitionError(LogError):
-    """There is no such partition here."""
-
-    error_name = "UNKNOWN_TOPIC_OR_PARTITION"
 
 
 class LogDirNotFoundError(LogError):

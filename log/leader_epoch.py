@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from log.checkpoint import CheckpointFile
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 UNDEFINED_EPOCH = -1
@@ -81,11 +81,6 @@ class LeaderEpochCache:
         return epochs[-1] if epochs else None
 
     @property
-    def latest_entry(self) -> EpochEntry | None:
-        with self._lock:
-            return EpochEntry(self._epochs[-1], self._starts[-1]) if self._epochs else None
-
-    @property
     def earliest_entry(self) -> EpochEntry | None:
         with self._lock:
             return EpochEntry(self._epochs[0], self._starts[0]) if self._epochs else None
@@ -116,7 +111,7 @@ class LeaderEpochCache:
         while epochs and (epochs[-1] >= epoch or starts[-1] >= start_offset):
             removed.append((epochs.pop(), starts.pop()))
         if removed and removed != [(epoch, start_offset)]:
-            log.info("leader epoch %d at offset %d replaces %s", epoch, start_offset, removed)
+            logger.info("leader epoch %d at offset %d replaces %s", epoch, start_offset, removed)
         epochs.append(epoch)
         starts.append(start_offset)
         return True

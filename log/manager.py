@@ -255,9 +255,6 @@ class LogManager:
         live = set(self.live_log_dirs)
         return [path for path in self._dirs if path not in live]
 
-    def is_log_dir_online(self, path: str) -> bool:
-        return os.path.abspath(path) in self.live_log_dirs
-
     @property
     def high_watermark_checkpoints(self) -> dict[str, OffsetCheckpoint]:
         """The high watermark checkpoint of each live directory."""

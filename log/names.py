@@ -1,4 +1,4 @@
-"""Names of partition directories and of the files in them."""
+"""Names of partition directories, and of the files in them and beside them."""
 
 from __future__ import annotations
 
@@ -23,11 +23,6 @@ INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 LOCK_FILE = ".lock"
-LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
-RECOVERY_POINT_FILE = "recovery-point-offset-checkpoint"
-LOG_START_OFFSET_FILE = "log-start-offset-checkpoint"
-HIGH_WATERMARK_FILE = "replication-offset-checkpoint"
-
 MAX_NAME = 255
 _DELETING = re.compile(r"^(\S+)-(\S+)\.(\S+)-delete$")
 _FUTURE = re.compile(r"^(\S+)-(\S+)\.(\S+)-future$")

@@ -14,22 +14,12 @@ class LogOffsetMetadata(NamedTuple):
     segment_base_offset: int = -1
     relative_position: int = -1
 
-    @property
-    def message_offset_only(self) -> bool:
-        return self.segment_base_offset < 0
-
     def on_older_segment(self, that: LogOffsetMetadata) -> bool:
         """Whether both places are known and this one is in an earlier segment."""
         return 0 <= self.segment_base_offset < that.segment_base_offset
 
     def on_same_segment(self, that: LogOffsetMetadata) -> bool:
         return self.segment_base_offset >= 0 and self.segment_base_offset == that.segment_base_offset
-
-    def position_diff(self, that: LogOffsetMetadata) -> int:
-        """Bytes from `that` to this; both must be in one segment."""
-        if not self.on_same_segment(that):
-            raise ValueError(f"{self} and {that} are not in one segment")
-        return self.relative_position - that.relative_position
 
 
 class LogOffsetSnapshot(NamedTuple):

@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 class PartitionLog:
-    """See the module. Made by `log.loader.open_log`, which reads or creates the directory."""
+    """Made by `log.loader.open_log`, which reads or creates the directory."""
 
     def __init__(
         self,

@@ -86,10 +86,6 @@ class ProducerStateEntry:
         return self.batches[-1].last_offset if self.batches else -1
 
     @property
-    def first_data_offset(self) -> int:
-        return self.batches[0].first_offset if self.batches else -1
-
-    @property
     def last_offset_delta(self) -> int:
         return self.batches[-1].offset_delta if self.batches else 0
 

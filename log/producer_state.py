@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from bisect import bisect_left, insort
+from bisect import insort
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -99,10 +99,6 @@ class ProducerStateManager:
     def is_empty(self) -> bool:
         """Whether no producer and no undecided transaction is known."""
         return not self._entries and not self._unreplicated
-
-    @property
-    def producer_count(self) -> int:
-        return len(self._entries)
 
     def last_entry(self, producer_id: int) -> ProducerStateEntry | None:
         """What is known about a producer."""
@@ -270,10 +266,6 @@ class ProducerStateManager:
         state = self._verifications.get(batch.producer_id)
         return state is not None and guard is state.guard
 
-    def clear_verification(self, producer_id: int) -> None:
-        """Forgets a verification."""
-        self._verifications.pop(producer_id, None)
-
     # ---- snapshots
 
     @property
@@ -374,11 +366,6 @@ class ProducerStateManager:
             strays.pop()
         for offset in strays:
             self.delete_snapshot(offset)
-
-    def delete_snapshots_before(self, offset: int) -> None:
-        """Deletes the snapshots below `offset`."""
-        for snapshot in self._snapshots[: bisect_left(self._snapshots, offset)]:
-            self.delete_snapshot(snapshot)
 
     def delete_snapshot(self, offset: int) -> None:
         """Deletes the snapshot at `offset`, if there is one."""

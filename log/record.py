@@ -33,9 +33,6 @@ from log.varint import decode_varint, decode_varlong, encode_varint, encode_varl
 
 Header = tuple[str, bytes | None]
 
-MAX_RECORD_OVERHEAD = 21
-"""The most bytes a record takes beside key, value and headers with their lengths."""
-
 
 class Record(NamedTuple):
     """One record with its absolute offset and timestamp (milliseconds since the epoch, -1 for none).
@@ -251,11 +248,6 @@ class BatchBuilder:
         self._base_timestamp = delete_horizon_ms
         self._parts: list[bytes] = []
         self._records_size = 0
-
-    @property
-    def uncompressed_size(self) -> int:
-        """The size that the batch has without compression, in bytes."""
-        return HEADER_SIZE + self._records_size
 
     def append(
         self,

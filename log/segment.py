@@ -41,7 +41,7 @@ class SegmentRead:
 
 
 class LogSegment:
-    """See the module. `created_ms` is the wall clock when this object was made; `jitter_ms` shortens `segment.ms`."""
+    """`created_ms` is the wall clock when this object was made; `jitter_ms` shortens `segment.ms`."""
 
     def __init__(
         self,

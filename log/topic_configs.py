@@ -1,7 +1,7 @@
 """The configs of topics that have logs here: read once for a topic, then kept up to date by the change notifications.
 
-A topic of a thousand partitions is one read and not a thousand. What is kept is right as long as every change is told:
-that is so while a topic has a log here, for a topic that is deleted and made again sends no notification.
+A topic of a thousand partitions is one read and not a thousand. Configs are kept only while the topic has a log here:
+a topic that is deleted and made again sends no notification, so they are read anew then.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from spark_jobs.tasks import read_range, tasks
 if TYPE_CHECKING:
     import pyarrow as pa
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class OdradekReader(DataSourceReader):
@@ -64,7 +64,7 @@ def plan_batch(metadata: TopicMetadata, options: ReadOptions) -> list[Range]:
                 "options with each other and with what is in the topic"
             )
     if isinstance(options.ending, ByOffset):
-        report = data_loss_reporter(options, log.warning)
+        report = data_loss_reporter(options, logger.warning)
         for place, there in latest(metadata, partitions).items():
             if ends[place] > there:
                 report(f"{place[0]}-{place[1]} ends at {there}, before the end {ends[place]} that is asked for")

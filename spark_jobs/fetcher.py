@@ -21,7 +21,7 @@ from spark_jobs.options import EARLIEST, LATEST, ReadOptions
 from spark_jobs.planning import Range
 from timer.clock import Clock
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 # The last version that names topics instead of ids, so it works with and without topic ids.
 FETCH_VERSION = 12
@@ -179,7 +179,7 @@ class PartitionFetcher:
                 f"no answer for {self._name} within kafkaConsumer.pollTimeoutMs "
                 f"({self._options.poll_timeout_ms} ms); last reason: {why}"
             )
-        log.info("fetch of %s: %s; looking for its leader", self._name, why)
+        logger.info("fetch of %s: %s; looking for its leader", self._name, why)
         with self._idle:
             self._clock.wait(self._idle, RETRY_BACKOFF_MS)
         self._cluster.refresh(self._range.topic)

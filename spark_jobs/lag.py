@@ -17,7 +17,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from spark_jobs.planning import Offsets, from_json
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 MAX_QUERIES = 1000
 # What Spark calls every Python source, with a number behind it.
@@ -111,7 +111,7 @@ def _offsets(value: object) -> Offsets | None:
 
 
 def _log_lag(query: str, lag: Lag) -> None:
-    log.info(
+    logger.info(
         "query %s is behind by %d to %d offsets, %.1f on average",
         query,
         lag.min_offsets_behind,

@@ -29,7 +29,7 @@ from spark_jobs.options import Partition
 from spark_jobs.write_options import WriteOptions
 from timer.clock import Clock
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 RETRY_BACKOFF_MS = 100
 MAX_SEQUENCE = 2**31 - 1
@@ -244,7 +244,7 @@ class Producer:
                 elif code in _TOO_LARGE and self._queues[partition][0].batch.count > 1:
                     self._split(partition, code)
                 elif code.retriable:
-                    log.info("produce to %s-%d: %s, trying again", topic.name, each.index, code.name)
+                    logger.info("produce to %s-%d: %s, trying again", topic.name, each.index, code.name)
                     again = True
                 else:
                     cure = f"; {_CURES[code]}" if code in _CURES else ""
@@ -266,7 +266,7 @@ class Producer:
         sequences that it had, so those behind it keep theirs."""
         queue = self._queues[partition]
         whole = queue.popleft()
-        log.info("%s-%d refused a batch of %d bytes (%s): split", *partition, len(whole.batch.data), code.name)
+        logger.info("%s-%d refused a batch of %d bytes (%s): split", *partition, len(whole.batch.data), code.name)
         for part in reversed(whole.batch.split()):
             self._buffered += len(part.data)
             queue.appendleft(_Waiting(part, whole.deadline_ms, stamped=True))
@@ -274,14 +274,14 @@ class Producer:
 
     def _restamp(self, partition: Partition, code: ErrorCode) -> None:
         """The partition's batches go under a new producer id; those of others keep theirs over their tries."""
-        log.warning("%s-%d has no state of this producer (%s): a new producer id", *partition, code.name)
+        logger.warning("%s-%d has no state of this producer (%s): a new producer id", *partition, code.name)
         self._check_deadlines()
         self._new_producer_id()
         for waiting in self._queues[partition]:
             waiting.stamped = False
 
     def _lost(self, broker: int, error: Exception) -> None:
-        log.info("produce to broker %d: %s, trying again", broker, error)
+        logger.info("produce to broker %d: %s, trying again", broker, error)
         gone = self._connections.pop(broker, None)
         if gone is not None:
             gone.close()
@@ -303,7 +303,7 @@ class Producer:
         try:
             self._client.metadata(topics)
         except (OSError, ApiError) as error:
-            log.info("metadata of %s: %s", ", ".join(topics), error)
+            logger.info("metadata of %s: %s", ", ".join(topics), error)
 
     def _wait(self) -> None:
         with self._pause:

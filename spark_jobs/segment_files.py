@@ -26,7 +26,7 @@ from spark_jobs.decode.decoder import CorruptBatchError, Decoder
 from spark_jobs.pushdown import Bounds
 from spark_jobs.worker import task
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 READ_BYTES = 16 * 1024 * 1024
 MAX_OFFSET = 2**63 - 1
@@ -119,7 +119,7 @@ def log_start_offset(directory: Path) -> int:
     try:
         return OffsetCheckpoint(directory.parent / LOG_START_OFFSET_CHECKPOINT).read().get(tp, 0)
     except (OSError, LogError) as error:
-        log.warning("%s: %s; reading from the first segment", directory, error)
+        logger.warning("%s: %s; reading from the first segment", directory, error)
         return 0
 
 

@@ -33,7 +33,7 @@ from timer.clock import Clock, SystemClock
 if TYPE_CHECKING:
     import pyarrow as pa
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 # How long data that seems lost is looked for before that is reported, and how often.
 SUSPICION_MS = 3_000
@@ -47,7 +47,7 @@ class StreamPlanner:
         self._options = options
         self._metadata = metadata
         self._clock = clock
-        self._report = data_loss_reporter(options, log.warning)
+        self._report = data_loss_reporter(options, logger.warning)
         self._target: dict[Partition, int] | None = None
         self._pause = threading.Condition()
         self._last_batch_ms: int | None = None

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from spark_jobs.cluster import ClusterMetadata
     from spark_jobs.row_filter import RowFilter
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _TYPES = {
     "key": BinaryType(),
@@ -79,7 +79,7 @@ def read_range(
     from timer.clock import SystemClock
 
     range_ = task.range
-    on_data_loss = data_loss_reporter(options, log.warning)
+    on_data_loss = data_loss_reporter(options, logger.warning)
     decoder = Decoder(range_.topic, range_.partition, range_.start, range_.end, options.columns)
     with worker_task(), ClusterMetadata(options) as cluster:
         clock = SystemClock()

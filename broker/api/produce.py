@@ -151,7 +151,6 @@ def _append(
         AppendOrigin.CLIENT,
         respond,
         call.header.client_id == _ADMIN_CLIENT,
-        call.header.api_version,
         guards,
     )
 

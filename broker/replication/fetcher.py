@@ -1,8 +1,8 @@
 """A follower's fetcher: keeps some partitions identical to the log of one leader.
 
 `step()` is one round: truncate what has to be truncated, fetch what is ready, apply the answers. A worker calls it.
-What an answer part leads to is the table in `_apply_one`; every part is used only if the partition is still
-held, ready, and at the offset that was asked for.
+What a part of an answer leads to stands in `_apply_one`; it is used only if the partition is still held, ready, and at
+the offset that was asked for.
 
 Lock order: replica state change lock, fetcher lock, partition lock.
 """
@@ -167,9 +167,6 @@ class ReplicaFetcher:
                 if state is not None:
                     self._states[tp] = state.with_(topic_id=topic_id or ZERO_UUID)
         self._worker.wake()
-
-    def state_of(self, tp: TopicPartition) -> PartitionFetchState | None:
-        return self._states.get(tp)
 
     # ------------------------------------------------------------------ one round
 

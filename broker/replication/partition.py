@@ -54,7 +54,7 @@ _STAY_PENDING = frozenset(
 
 
 class Partition:
-    """See the module. Public attributes are for reading by others under `lock`, or as a hint without it."""
+    """Public attributes are for reading by others under `lock`, or as a hint without it."""
 
     __slots__ = (
         "_environment",
@@ -269,7 +269,6 @@ class Partition:
         records: Any,
         origin: AppendOrigin,
         required_acks: int,
-        request_version: int = -1,
         guard: VerificationGuard | None = None,
     ) -> tuple[LogAppendInfo, bool]:
         """Append records of a client. Returns what the log says and whether the high watermark moved.

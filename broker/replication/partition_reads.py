@@ -1,4 +1,7 @@
-"""Reading a partition: records for a fetch, offsets by time or epoch. Everything here fences by leader epoch first."""
+"""What handlers ask of a partition: records for a fetch, offsets by time or epoch, deleting of records.
+
+Where the request brings a leader epoch, one that is not current is refused before anything else.
+"""
 
 from __future__ import annotations
 

@@ -233,7 +233,6 @@ class ReplicaManager:
         origin: AppendOrigin,
         callback: ProduceCallback,
         internal_topics_allowed: bool = False,
-        request_version: int = -1,
         guards: Mapping[TopicPartition, VerificationGuard] | None = None,
     ) -> None:
         """Append to local leaders; `callback` gets one result a partition, at once or when acks=all is satisfied.
@@ -252,7 +251,7 @@ class ReplicaManager:
                 results[tp] = PartitionAppendResult(ErrorCode.INVALID_TOPIC_EXCEPTION)
                 continue
             guard = None if guards is None else guards.get(tp)
-            result = results[tp] = self._append_one(tp, records, origin, required_acks, request_version, guard)
+            result = results[tp] = self._append_one(tp, records, origin, required_acks, guard)
             if required_acks == ALL_REPLICAS and result.error is ErrorCode.NONE and not waiting:
                 waiting = not self._is_replicated(tp, result)
         if waiting:
@@ -267,12 +266,11 @@ class ReplicaManager:
         records: Any,
         origin: AppendOrigin,
         required_acks: int,
-        request_version: int,
         guard: VerificationGuard | None,
     ) -> PartitionAppendResult:
         try:
             partition = self.partitions.get_or_raise(tp)
-            info, moved = partition.append_as_leader(records, origin, required_acks, request_version, guard)
+            info, moved = partition.append_as_leader(records, origin, required_acks, guard)
         except Exception as error:
             return self._append_failure(tp, error)
         if self.delayed.is_watched(tp):

@@ -107,10 +107,6 @@ class FetchParams:
     def is_from_follower(self) -> bool:
         return self.replica_id >= 0
 
-    @property
-    def is_from_consumer(self) -> bool:
-        return self.replica_id in (CONSUMER_REPLICA_ID, DEBUGGING_REPLICA_ID)
-
 
 class FetchPartitionData(NamedTuple):
     """What is asked of one partition. Epochs are -1 when the request did not give them."""

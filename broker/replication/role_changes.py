@@ -16,7 +16,7 @@ from broker.replication.partitions import OFFLINE, OfflineSlot
 from broker.replication.replica_manager import ReplicaManager
 from log.errors import StorageError
 from log.topic_partition import TopicPartition
-from network.protocol.errors import ApiError, ErrorCode, error_of
+from network.protocol.errors import ErrorCode, error_of
 from network.protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrPartitionState,
@@ -328,9 +328,3 @@ def stop_replica_states(request: StopReplicaRequest, version: int) -> Iterator[t
                     partition.leader_epoch,
                     partition.delete_partition,
                 )
-
-
-def check_broker_epoch(request_epoch: int, own_epoch: int) -> None:
-    """Raises STALE_BROKER_EPOCH when a request was meant for the previous life of this broker id."""
-    if request_epoch != -1 and request_epoch < own_epoch:
-        raise ApiError(ErrorCode.STALE_BROKER_EPOCH)

@@ -108,10 +108,6 @@ class Field:
     def lazy(self) -> bool:
         return self.kind == "struct" and self.default is UNSET
 
-    @property
-    def null_default(self) -> bool:
-        return self.default is None
-
 
 _DEFAULTS: Final[dict[str, Any]] = {
     "bool": False,

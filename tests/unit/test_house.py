@@ -41,10 +41,6 @@ CIRCLES: list[set[str]] = [
         "log.retention",
         "log.truncation",
     },
-    {
-        "broker.reconfiguration",
-        "broker.server",
-    },
 ]
 """Files that reach each other. To be undone one by one."""
 
