@@ -35,7 +35,6 @@ $(VENV)/bin/python:
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	@command -v java >/dev/null || [ -x "$$JAVA_HOME/bin/java" ] || $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[java]'
 	@touch $@
 
 $(VENV)/.test: $(VENV)/bin/python pyproject.toml

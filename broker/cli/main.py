@@ -49,10 +49,24 @@ class LazyGroup(click.Group):
             formatter.write_dl(rows)
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+FIRST_STEPS = """\
+Odradek: a Kafka-compatible message broker. To begin with:
+
+  odradek dev                                 a cluster of three brokers, until Ctrl-C
+  odradek produce TOPIC                       sends it the lines that you type
+  odradek consume TOPIC --from-beginning      shows them
+
+odradek --help lists all commands.
+"""
+
+
+@click.group(cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(VERSION, prog_name="odradek")
-def odradek() -> None:
+@click.pass_context
+def odradek(context: click.Context) -> None:
     """Odradek: a Kafka-compatible message broker."""
+    if context.invoked_subcommand is None:
+        click.echo(FIRST_STEPS, nl=False)
 
 
 def main() -> None:

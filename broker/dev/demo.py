@@ -12,7 +12,7 @@ import click
 from broker.cli.errors import CommandError, MissingPrerequisiteError
 from broker.dev.cluster import REPLICATION_FACTOR, DevCluster
 from broker.dev.processes import free_ports
-from broker.dev.zookeeper import ZooKeeperServer
+from broker.dev.zookeeper import EmbeddedZooKeeper
 from timer.clock import SystemClock
 
 TOPIC = "odradek-demo"
@@ -35,18 +35,17 @@ def run(directory: Path) -> None:
     try:
         import confluent_kafka
     except ImportError:
-        raise MissingPrerequisiteError("the demo uses confluent-kafka: pip install 'odradek[dev]'") from None
+        raise MissingPrerequisiteError("the demo uses confluent-kafka: pip install confluent-kafka") from None
     clock = SystemClock()
     started = clock.monotonic_ms()
     ports = free_ports(BROKERS + 1)
-    server = ZooKeeperServer(directory / "zookeeper", ports[-1])
+    server = EmbeddedZooKeeper(None, ports[-1], directory / "zookeeper.log")
     cluster = None
     try:
-        server.wait_until_ready(clock)
-        click.echo(f"ZooKeeper answers on {server.connect} after {clock.monotonic_ms() - started} ms")
         cluster = DevCluster(ports[:-1], directory, server.connect, clock)
         cluster.start()
-        click.echo(f"{BROKERS} brokers serve on {cluster.bootstrap} after {clock.monotonic_ms() - started} ms")
+        taken = clock.monotonic_ms() - started
+        click.echo(f"ZooKeeper and {BROKERS} brokers serve on {cluster.bootstrap} after {taken} ms")
         try:
             use(confluent_kafka, cluster.bootstrap)
         except confluent_kafka.KafkaException as error:

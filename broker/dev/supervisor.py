@@ -16,7 +16,7 @@ from timer.clock import Clock
 
 EMBEDDED = "embedded"
 JAVA = "java"
-DEFAULT = JAVA
+DEFAULT = EMBEDDED
 # How long a broker may take that is started again: as long as it waits for the end of its old session, and a little.
 RESTART_TIMEOUT_MS = 60_000
 _LOOK_MS = 20

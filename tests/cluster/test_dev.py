@@ -72,15 +72,16 @@ def commands() -> Iterator[list[Command]]:
 
 
 def processes_below(directory: Path) -> dict[int, str]:
-    """Processes whose command line names a file below the directory."""
+    """Processes whose command line names a file below the directory, or whose temporary files are made there."""
     found = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
                 command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                environment = (entry / "environ").read_bytes().split(b"\0")
             except OSError:
                 continue
-            if str(directory) in command:
+            if str(directory) in command or f"TMPDIR={directory}".encode() in environment:
                 found[int(entry.name)] = command
     return found
 
@@ -94,7 +95,7 @@ def test_a_cluster_comes_up_and_leaves_nothing(tmp_path: Path, commands: list[Co
     assert bootstrap == [f"{HOST}:{port}" for port in ports]
     with ClusterClient(ready[1], "test", CLOCK) as client:
         assert set(client.metadata([]).brokers) == {0, 1}
-    assert len(processes_below(tmp_path)) == 3
+    assert len(processes_below(tmp_path)) == 4
     assert commands[0].end(number) == 0
     assert processes_below(tmp_path) == {}
     assert not any(is_listening(HOST, int(address.rpartition(":")[2])) for address in [*bootstrap, ready[2]])
@@ -103,10 +104,11 @@ def test_a_cluster_comes_up_and_leaves_nothing(tmp_path: Path, commands: list[Co
     assert commands[0].errors.read_text() == ""
 
 
-def test_data_stays_where_it_shall_stay(tmp_path: Path, commands: list[Command]) -> None:
+@pytest.mark.parametrize("zookeeper_kind", [[], ["--java"]])
+def test_data_stays_where_it_shall_stay(tmp_path: Path, commands: list[Command], zookeeper_kind: list[str]) -> None:
     data = tmp_path / "data"
     port = free_ports(1)[0]
-    arguments = ["dev", "--brokers", "1", "--port", str(port), "--data-dir", str(data)]
+    arguments = ["dev", "--brokers", "1", "--port", str(port), "--data-dir", str(data), *zookeeper_kind]
     tools = [sys.executable, "-m", "broker"]
     bootstrap = ["-b", f"{HOST}:{port}"]
     commands.append(Command(tmp_path, *arguments))
@@ -182,7 +184,10 @@ def test_a_killed_cluster_leaves_no_process(tmp_path: Path, commands: list[Comma
     """Killed while it starts, and when it serves."""
     port = free_ports(2, consecutive=True)[0]
     arguments = ["dev", "--brokers", "2", "--port", str(port)]
-    for wait in (lambda command: wait_until(lambda: processes_below(tmp_path), CLOCK, TIMEOUT_MS), Command.wait_ready):
+    for wait in (
+        lambda command: wait_until(lambda: len(processes_below(tmp_path)) > 1, CLOCK, TIMEOUT_MS),
+        Command.wait_ready,
+    ):
         commands.append(Command(tmp_path, *arguments, ODRADEK_PARENT_WATCH=method))
         wait(commands[-1])
         commands[-1].process.kill()
@@ -221,7 +226,7 @@ def test_a_taken_port_is_named(tmp_path: Path, commands: list[Command], zookeepe
     commands.append(Command(tmp_path, "dev", "--brokers", "1", "--port", port, "--zookeeper", zookeeper))
     assert commands[0].process.wait(60) == 1
     assert commands[0].errors.read_text() == f"odradek: port {port} is taken; choose others with --port\n"
-    commands.append(Command(tmp_path, "zookeeper", "--port", port, "--java"))
+    commands.append(Command(tmp_path, *JAVA_ZOOKEEPER, "--port", port))
     assert commands[1].process.wait(60) == 1
     assert f"port {port} of 127.0.0.1 is taken" in commands[1].errors.read_text()
 
@@ -256,3 +261,38 @@ def test_what_is_missing_is_named_with_its_cure(
     told = commands[0].errors.read_text()
     assert told.count("\n") == 1
     assert cure in told
+
+
+def test_a_command_without_an_address_talks_to_the_running_cluster(tmp_path: Path, commands: list[Command]) -> None:
+    state = {"XDG_STATE_HOME": str(tmp_path / "state"), "TMPDIR": str(tmp_path)}
+
+    def topics() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "odradek", "topics", "list"],
+            cwd=ROOT,
+            check=False,
+            timeout=60,
+            capture_output=True,
+            text=True,
+            env={**os.environ, **state},
+        )
+
+    assert "no `odradek dev` runs" in topics().stderr
+    commands.append(Command(tmp_path, "dev", "--brokers", "1", "--port", "0"))
+    bootstrap = commands[0].wait_ready()[1]
+    found = topics()
+    assert (found.returncode, found.stdout) == (0, "")
+    assert found.stderr == f"odradek: using the cluster of `odradek dev` at {bootstrap}\n"
+    commands[0].process.kill()
+    commands[0].process.wait(60)
+    assert "no `odradek dev` runs" in topics().stderr
+    assert not list(tmp_path.glob("odradek-dev-*")), "what the killed cluster left has been removed"
+
+
+def test_the_first_steps_are_shown() -> None:
+    shown = subprocess.run([sys.executable, "-m", "odradek"], cwd=ROOT, check=True, timeout=60, capture_output=True)
+    assert [line.split()[1] for line in shown.stdout.decode().splitlines() if line.startswith("  odradek")] == [
+        "dev",
+        "produce",
+        "consume",
+    ]

@@ -8,17 +8,34 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from tests.cluster.test_pytest_plugin import run_pytest
 from tests.support.cluster import ROOT, Cluster, python_environment
+
+
+def programs() -> list[str]:
+    """Of the README, in order: a cluster in a program, a test, the tour."""
+    return re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+
+
+def test_a_cluster_in_a_program(tmp_path: Path) -> None:
+    pytest.importorskip("confluent_kafka")
+    environment = {**os.environ, **python_environment()}
+    subprocess.run([sys.executable, "-c", programs()[0]], timeout=150, check=True, cwd=tmp_path, env=environment)
+
+
+def test_a_fixture_in_a_test(tmp_path: Path) -> None:
+    assert "1 passed" in run_pytest(tmp_path, "from confluent_kafka import Producer\n" + programs()[1])
 
 
 def test_the_tour(make_cluster: Callable[..., Cluster]) -> None:
     pytest.importorskip("confluent_kafka")
     cluster = make_cluster(["odradek"] * 3)
     readme = (ROOT / "README.md").read_text()
-    (program,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    program = programs()[-1]
     environment = {**os.environ, **python_environment(), "ODRADEK_BOOTSTRAP_SERVER": cluster.bootstrap}
     shown = subprocess.run(
         [sys.executable, "-c", program.replace("127.0.0.1:9092", cluster.bootstrap)],
@@ -34,7 +51,7 @@ def test_the_tour(make_cluster: Callable[..., Cluster]) -> None:
     odradek = f"{shlex.quote(sys.executable)} -m broker"
     output = ""
     for line in shell.split("\n"):
-        if not line.strip():
+        if not line.startswith("    "):
             continue
         # What is made shows on every broker a moment later.
         command = re.sub(r"(^|\| )odradek ", lambda match: f"{match[1]}{odradek} ", line.strip())
