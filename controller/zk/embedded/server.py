@@ -115,7 +115,10 @@ class Server:
                 self._store.append(transaction)
         elif effects.transactions:
             self._durable_zxid = self.machine.zxid
-        behind = self._store is not None and (self._is_writing or self._store.has_pending())
+        has_pending = self._store is not None and self._store.has_pending()
+        behind = self._is_writing or has_pending
+        # Without transactions of the next round it is the one under way that is waited for: there may be no next one.
+        turn = self._round + 1 if has_pending else self._round
         for connection, message in effects.outgoing:
             client = self._clients.get(connection)
             if client is None:
@@ -124,7 +127,7 @@ class Server:
             self.counters.sent += 1
             if behind:
                 client.waiting += 1
-                self._waiting.append((self._round + 1, client, frame))
+                self._waiting.append((turn, client, frame))
             else:
                 self._deliver(client, frame)
         if effects.outgoing and isinstance(effects.outgoing[0][1], Answer | Close):
