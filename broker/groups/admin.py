@@ -34,7 +34,11 @@ class GroupAdmin:
         found = []
         for group in self._owned.all_groups():
             with group.lock:
-                overview = group.overview()
+                # It may have changed its protocol since; the successor has the same lock.
+                current = self._owned.find(group.group_id) if group.is_replaced else group
+                if current is None:
+                    continue
+                overview = current.overview()
             if wanted_types and overview.group_type not in wanted_types:
                 continue
             if not wanted or overview.state.lower() in wanted:
