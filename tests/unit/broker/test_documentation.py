@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from broker.config import documentation
+from broker.config import documentation, reference_page
 from broker.config.broker_keys import BROKER_KEYS
 from broker.config.documentation import cluster, coordinators, network, security, storage
 from broker.config.group_keys import GROUP_KEYS
@@ -41,3 +43,11 @@ def test_texts_say_what_is_not_honoured() -> None:
 def test_other_defaults_than_kafkas_are_told(name: str, kafka: str) -> None:
     text = documentation.BROKER[name]
     assert f"Kafka's default is {kafka}; here it is {BROKER_KEYS[name].default}" in text
+
+
+def test_the_page_is_what_the_tables_say() -> None:
+    """Else: python -m broker.config.reference_page > docs/configuration.md"""
+    written = (Path(__file__).resolve().parents[3] / "docs" / "configuration.md").read_text(encoding="utf-8")
+    assert written == reference_page.page()
+    for name in (*BROKER_KEYS, *TOPIC_KEYS, *GROUP_KEYS):
+        assert f"| `{name}` |" in written
