@@ -21,8 +21,8 @@ Names, types and rules are those of Apache Kafka 3.9. A key that is *not honoure
 With another value it is *refused*, at the start and dynamically, where safety rests on it; else it is taken with a
 warning. A key that is not known is taken with a warning, too.
 
-`listener.name.<listener>.<key>` sets `num.network.threads`, `max.connections` and `max.connection.creation.rate` for one
-listener.
+`listener.name.<listener>.<key>` sets `num.network.threads`, `max.connections` and `max.connection.creation.rate` for
+one listener.
 """
 
 _WHEN = {

@@ -20,12 +20,13 @@ KEYS: dict[str, str] = {
     "zookeeper.metadata.migration.min.batch.size": "KRaft migration: records the controller puts into a batch.",
     "auto.leader.rebalance.enable": "Whether the controller moves leaderships back to the preferred replicas now and "
     "then.",
-    "leader.imbalance.check.interval.seconds": "Time between two such checks by the controller, in seconds.",
+    "leader.imbalance.check.interval.seconds": "Time between two checks of the controller for leaderships to give "
+    "back, in seconds.",
     "leader.imbalance.per.broker.percentage": "Share of partitions, in percent, whose preferred broker may be without "
     "their leadership before it is given back.",
     "controlled.shutdown.enable": "Whether a broker that stops hands its leaderships over first.",
     "controlled.shutdown.max.retries": "Attempts at handing leaderships over before the broker stops regardless.",
-    "controlled.shutdown.retry.backoff.ms": "Pause between two such attempts, in ms.",
+    "controlled.shutdown.retry.backoff.ms": "Pause between two attempts at handing leaderships over, in ms.",
     "controller.socket.timeout.ms": "Socket timeout of the connections between controller and brokers, in ms.",
     "default.replication.factor": "Replicas of a topic that is created automatically, or without naming a number.",
     "num.partitions": "Partitions of a topic that is created automatically, or without naming a number.",
@@ -45,7 +46,7 @@ KEYS: dict[str, str] = {
     "controller.quorum.fetch.timeout.ms": "KRaft: time without a successful fetch after which a voter stands for "
     "election, in ms.",
     "controller.quorum.request.timeout.ms": "KRaft: time a request among controllers may take, in ms.",
-    "controller.quorum.retry.backoff.ms": "KRaft: pause before such a request is sent again, in ms.",
+    "controller.quorum.retry.backoff.ms": "KRaft: pause before a request among controllers is sent again, in ms.",
     "controller.quorum.voters": "KRaft: the controllers as id@host:port.",
     "broker.heartbeat.interval.ms": "KRaft: time between two heartbeats to the controller, in ms.",
     "broker.session.timeout.ms": "KRaft: time without a heartbeat after which a broker counts as dead, in ms.",
@@ -56,11 +57,11 @@ KEYS: dict[str, str] = {
     "metadata.log.max.record.bytes.between.snapshots": "KRaft: bytes of the metadata log between two snapshots.",
     "metadata.log.max.snapshot.interval.ms": "KRaft: longest time between two snapshots, in ms.",
     "metadata.log.segment.bytes": "KRaft: size of a segment of the metadata log, in bytes.",
-    "metadata.log.segment.min.bytes": "KRaft: smallest such size, for tests.",
+    "metadata.log.segment.min.bytes": "KRaft: smallest size of a segment of the metadata log, for tests.",
     "metadata.log.segment.ms": "KRaft: age at which a segment of the metadata log rolls, in ms.",
     "metadata.max.idle.interval.ms": "KRaft: time after which an idle controller writes a no-op record, in ms.",
     "metadata.max.retention.bytes": "KRaft: bytes of metadata log and snapshots that are kept.",
-    "metadata.max.retention.ms": "KRaft: age up to which they are kept, in ms.",
+    "metadata.max.retention.ms": "KRaft: age up to which metadata log and snapshots are kept, in ms.",
     "server.max.startup.time.ms": "KRaft: time a start may take before the process ends itself, in ms.",
     "unclean.leader.election.interval.ms": "KRaft: time between two looks for partitions that need an unclean "
     "election, in ms.",

@@ -16,16 +16,20 @@ KEYS: dict[str, str] = {
     "upgrade, downgrade or bidirectional.",
     "group.consumer.session.timeout.ms": "Time without a heartbeat after which a member of the consumer protocol is "
     "removed, in ms, in groups without a value of their own.",
-    "group.consumer.min.session.timeout.ms": "Shortest such time that a group may set, in ms.",
-    "group.consumer.max.session.timeout.ms": "Longest such time that a group may set, in ms.",
+    "group.consumer.min.session.timeout.ms": "Shortest session timeout that a group of the consumer protocol may set, "
+    "in ms.",
+    "group.consumer.max.session.timeout.ms": "Longest session timeout that a group of the consumer protocol may set, "
+    "in ms.",
     "group.consumer.heartbeat.interval.ms": "Time between two heartbeats that members of the consumer protocol are "
     "told, in ms, in groups without a value of their own.",
-    "group.consumer.min.heartbeat.interval.ms": "Shortest such time that a group may set, in ms.",
-    "group.consumer.max.heartbeat.interval.ms": "Longest such time that a group may set, in ms.",
+    "group.consumer.min.heartbeat.interval.ms": "Shortest heartbeat interval that a group of the consumer protocol may "
+    "set, in ms.",
+    "group.consumer.max.heartbeat.interval.ms": "Longest heartbeat interval that a group of the consumer protocol may "
+    "set, in ms.",
     "offset.metadata.max.bytes": "Longest text that a commit may carry beside an offset.",
     "offsets.commit.required.acks": "Acknowledgements that a commit needs before it is answered: -1 is all in-sync "
     "replicas.",
-    "offsets.commit.timeout.ms": "Time those acknowledgements may take, in ms.",
+    "offsets.commit.timeout.ms": "Time the acknowledgements of a commit may take, in ms.",
     "offsets.load.buffer.size": "Bytes read at a time when a coordinator loads its groups.",
     "offsets.retention.check.interval.ms": "How often is looked for offsets to forget, in ms.",
     "offsets.retention.minutes": "Time after which offsets of an empty group are forgotten, in minutes.",
@@ -50,14 +54,14 @@ KEYS: dict[str, str] = {
     "group.share.enable": "Share groups: whether they are served.",
     "group.share.delivery.count.limit": "Share groups: deliveries of a record before it is given up.",
     "group.share.heartbeat.interval.ms": "Share groups: time between two heartbeats, in ms.",
-    "group.share.min.heartbeat.interval.ms": "Share groups: shortest such time, in ms.",
-    "group.share.max.heartbeat.interval.ms": "Share groups: longest such time, in ms.",
+    "group.share.min.heartbeat.interval.ms": "Share groups: shortest heartbeat interval, in ms.",
+    "group.share.max.heartbeat.interval.ms": "Share groups: longest heartbeat interval, in ms.",
     "group.share.session.timeout.ms": "Share groups: time without a heartbeat after which a member is removed, in ms.",
-    "group.share.min.session.timeout.ms": "Share groups: shortest such time, in ms.",
-    "group.share.max.session.timeout.ms": "Share groups: longest such time, in ms.",
+    "group.share.min.session.timeout.ms": "Share groups: shortest session timeout, in ms.",
+    "group.share.max.session.timeout.ms": "Share groups: longest session timeout, in ms.",
     "group.share.record.lock.duration.ms": "Share groups: time a member holds a record, in ms.",
-    "group.share.min.record.lock.duration.ms": "Share groups: shortest such time, in ms.",
-    "group.share.max.record.lock.duration.ms": "Share groups: longest such time, in ms.",
+    "group.share.min.record.lock.duration.ms": "Share groups: shortest time a member holds a record, in ms.",
+    "group.share.max.record.lock.duration.ms": "Share groups: longest time a member holds a record, in ms.",
     "group.share.partition.max.record.locks": "Share groups: records of a partition held at a time.",
     "group.share.max.groups": "Share groups: most groups.",
     "group.share.max.size": "Share groups: most members of a group.",

@@ -41,16 +41,20 @@ KEYS: dict[str, str] = {
     "socket.send.buffer.bytes": "Send buffer of a socket in bytes; -1 leaves it to the system.",
     "socket.request.max.bytes": "Largest request in bytes; a larger one closes its connection.",
     "socket.connection.setup.timeout.ms": "Time an attempt to connect to another broker may take, in ms.",
-    "socket.connection.setup.timeout.max.ms": "Longest such time, reached after failures, in ms.",
+    "socket.connection.setup.timeout.max.ms": "Longest time an attempt to connect to another broker may take, reached "
+    "after failures, in ms.",
     "quota.window.num": "Windows over which rates of quotas are measured.",
-    "quota.window.size.seconds": "Length of such a window in seconds.",
+    "quota.window.size.seconds": "Length of a window over which rates of quotas are measured, in seconds.",
     "controller.quota.window.num": "Windows over which the rate of topic and partition changes is measured.",
-    "controller.quota.window.size.seconds": "Length of such a window in seconds.",
+    "controller.quota.window.size.seconds": "Length of a window over which the rate of topic changes is measured, in "
+    "seconds.",
     "client.quota.callback.class": "Class that decides on quotas of clients.",
     "fetch.max.bytes": "Most bytes in the answer to a fetch, unless its first batch is larger.",
     "max.incremental.fetch.session.cache.slots": "Fetch sessions that are kept; with more, older ones are evicted.",
     "fetch.purgatory.purge.interval.requests": "Completed fetches that may lie in the purgatory's watch lists before "
     "they are cleared out.",
-    "producer.purgatory.purge.interval.requests": "The same for produce requests.",
-    "delete.records.purgatory.purge.interval.requests": "The same for delete-records requests.",
+    "producer.purgatory.purge.interval.requests": "Completed produce requests that may lie in the purgatory's watch "
+    "lists before they are cleared out.",
+    "delete.records.purgatory.purge.interval.requests": "Completed delete-records requests that may lie in the "
+    "purgatory's watch lists before they are cleared out.",
 }

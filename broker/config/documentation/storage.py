@@ -30,8 +30,10 @@ KEYS: dict[str, str] = {
     "it is not set.",
     "replica.alter.log.dirs.io.max.bytes.per.second": "Bytes a second at which replicas are copied between log "
     "directories.",
-    "alter.log.dirs.replication.quota.window.num": "Windows over which that rate is measured.",
-    "alter.log.dirs.replication.quota.window.size.seconds": "Length of such a window in seconds.",
+    "alter.log.dirs.replication.quota.window.num": "Windows over which the rate of copying between log directories is "
+    "measured.",
+    "alter.log.dirs.replication.quota.window.size.seconds": "Length of a window over which the rate of copying between "
+    "log directories is measured, in seconds.",
     "producer.id.expiration.ms": "Time without a write after which an idempotent producer is forgotten, in ms.",
     "producer.id.expiration.check.interval.ms": "How often is looked for such producers, in ms.",
     "num.replica.fetchers": "Threads that fetch from each other broker.",
@@ -48,16 +50,19 @@ KEYS: dict[str, str] = {
     "replica.socket.timeout.ms": "Socket timeout of a fetcher, in ms; at least replica.fetch.wait.max.ms.",
     "leader.replication.throttled.rate": "Bytes a second at which this broker, as leader, serves throttled replicas.",
     "follower.replication.throttled.rate": "Bytes a second at which this broker fetches throttled replicas.",
-    "replication.quota.window.num": "Windows over which these rates are measured.",
-    "replication.quota.window.size.seconds": "Length of such a window in seconds.",
+    "replication.quota.window.num": "Windows over which the rate of throttled replication is measured.",
+    "replication.quota.window.size.seconds": "Length of a window over which the rate of throttled replication is "
+    "measured, in seconds.",
     "remote.log.storage.system.enable": "Whether closed segments can be moved to tiered storage.",
     "remote.log.storage.manager.class.name": "Tiered storage: class that stores segments.",
-    "remote.log.storage.manager.class.path": "Tiered storage: where that class is.",
-    "remote.log.storage.manager.impl.prefix": "Tiered storage: prefix of that class's own keys.",
+    "remote.log.storage.manager.class.path": "Tiered storage: where the class that stores segments is.",
+    "remote.log.storage.manager.impl.prefix": "Tiered storage: prefix of the keys of the class that stores segments.",
     "remote.log.metadata.manager.class.name": "Tiered storage: class that keeps what is stored where.",
-    "remote.log.metadata.manager.class.path": "Tiered storage: where that class is.",
-    "remote.log.metadata.manager.impl.prefix": "Tiered storage: prefix of that class's own keys.",
-    "remote.log.metadata.manager.listener.name": "Tiered storage: listener by which that class reaches brokers.",
+    "remote.log.metadata.manager.class.path": "Tiered storage: where the class is that keeps what is stored where.",
+    "remote.log.metadata.manager.impl.prefix": "Tiered storage: prefix of the keys of the class that keeps what is "
+    "stored where.",
+    "remote.log.metadata.manager.listener.name": "Tiered storage: listener by which the class that keeps what is "
+    "stored where reaches brokers.",
     "remote.log.metadata.custom.metadata.max.bytes": "Tiered storage: bytes of its own that a store keeps a segment.",
     "remote.log.index.file.cache.total.size.bytes": "Tiered storage: bytes of remote indexes kept on disk.",
     "remote.log.manager.thread.pool.size": "Tiered storage: threads for its tasks.",
@@ -67,15 +72,21 @@ KEYS: dict[str, str] = {
     "remote.log.manager.thread.pool.size.",
     "remote.log.manager.task.interval.ms": "Tiered storage: time between two runs of its tasks, in ms.",
     "remote.log.manager.task.retry.backoff.ms": "Tiered storage: first pause before a failed task runs again, in ms.",
-    "remote.log.manager.task.retry.backoff.max.ms": "Tiered storage: longest such pause, in ms.",
-    "remote.log.manager.task.retry.jitter": "Tiered storage: share by which that pause varies.",
+    "remote.log.manager.task.retry.backoff.max.ms": "Tiered storage: longest pause before a failed task runs again, in "
+    "ms.",
+    "remote.log.manager.task.retry.jitter": "Tiered storage: share by which the pause before a failed task runs again "
+    "varies.",
     "remote.log.manager.copy.max.bytes.per.second": "Tiered storage: bytes a second that are copied away.",
-    "remote.log.manager.copy.quota.window.num": "Tiered storage: windows over which that rate is measured.",
-    "remote.log.manager.copy.quota.window.size.seconds": "Tiered storage: length of such a window in seconds.",
+    "remote.log.manager.copy.quota.window.num": "Tiered storage: windows over which the rate of copying away is "
+    "measured.",
+    "remote.log.manager.copy.quota.window.size.seconds": "Tiered storage: length of a window over which the rate of "
+    "copying away is measured, in seconds.",
     "remote.log.manager.fetch.max.bytes.per.second": "Tiered storage: bytes a second that are read back.",
-    "remote.log.manager.fetch.quota.window.num": "Tiered storage: windows over which that rate is measured.",
-    "remote.log.manager.fetch.quota.window.size.seconds": "Tiered storage: length of such a window in seconds.",
+    "remote.log.manager.fetch.quota.window.num": "Tiered storage: windows over which the rate of reading back is "
+    "measured.",
+    "remote.log.manager.fetch.quota.window.size.seconds": "Tiered storage: length of a window over which the rate of "
+    "reading back is measured, in seconds.",
     "remote.log.reader.threads": "Tiered storage: threads that read remote segments.",
-    "remote.log.reader.max.pending.tasks": "Tiered storage: reads that may wait for such a thread.",
+    "remote.log.reader.max.pending.tasks": "Tiered storage: reads that may wait for a reader thread.",
     "remote.fetch.max.wait.ms": "Tiered storage: longest time a fetch waits for remote data, in ms.",
 }
