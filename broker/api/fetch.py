@@ -4,6 +4,11 @@ Answers at once when there are `min_bytes`, an error, a divergence or a preferre
 to `max_wait_ms`. Sessions (version 7 and later) leave out what has not changed. Partitions are named by topic id from
 version 13 on. Followers read to the log end and may only ask the leader; consumers read to the high watermark or, with
 read_committed, to the last stable offset, and from version 11 on may ask any replica.
+
+Versions: 1 the answer's throttle time; 3 the request's max_bytes; 4 isolation level, last stable offset and aborted
+transactions; 5 log start offsets; 7 sessions (KIP-227); 9 current leader epoch (KIP-320); 11 rack and preferred read
+replica (KIP-392); 12 flexible, last fetched epoch, divergence and current leader; 13 topic ids (KIP-516); 15 replica
+state in place of the replica id (KIP-903); 16 the current leader's endpoint (KIP-951); 17 the replica's directory id.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 Timestamps below zero are special: -1 latest, -2 earliest, -3 (version 7) the record with the largest timestamp,
 -4 (version 8) the earliest local offset, -5 (version 9) the last tiered one. Version 0 answers segment base offsets.
+
+Versions: 1 one timestamp and offset in place of many offsets; 2 isolation level and throttle time; 4 leader epochs;
+6 flexible.
 """
 
 from __future__ import annotations

@@ -4,6 +4,9 @@ In version 0 an empty topic list means all topics; from version 1 a null list do
 Version 12 may ask by topic id. Missing topics are created if the broker and the request allow it, and are then
 reported with LEADER_NOT_AVAILABLE until they have leaders. A topic that is asked for twice is answered once; names that
 are not there come last, ids first.
+
+Versions: 1 controller, racks and internal topics; 2 cluster id; 3 throttle time; 4 whether to create topics; 5 offline
+replicas; 7 leader epochs; 8 authorized operations (those of the cluster until 10); 9 flexible; 10 topic ids.
 """
 
 from __future__ import annotations

@@ -4,6 +4,10 @@ acks 0 is never answered, and any failure of it closes the connection; acks 1 is
 acks -1 when the in-sync replicas have the records, or at the timeout. A partition that fails does not fail the others.
 From version 3 a partition carries exactly one batch of format 2; older versions may carry older formats.
 From version 10 NOT_LEADER_OR_FOLLOWER comes with the leader that this broker knows of.
+
+Versions: 1 the answer's throttle time; 2 log append time; 3 transactional id; 5 log start offset; 8 record errors and
+an error message (KIP-467); 9 flexible; 10 the current leader and its endpoint (KIP-951); 11 TRANSACTION_ABORTABLE
+(KIP-890).
 """
 
 from __future__ import annotations
