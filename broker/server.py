@@ -35,7 +35,7 @@ from broker.groups.consumer.config import is_enabled as serves_consumer_groups
 from broker.groups.wiring import make_group_coordinator
 from broker.handlers import import_handlers
 from broker.http.health import Health
-from broker.http.wiring import log_dirs_check, metadata_check, start_http, zookeeper_check
+from broker.http.wiring import log_dirs_check, metadata_check, start_http, workers_check, zookeeper_check
 from broker.inline_apis import inline_rule
 from broker.log_dir_failures import LogDirFailures
 from broker.metadata_cache import LiveBroker, MetadataCache
@@ -203,6 +203,7 @@ class BrokerServer:
     def _start_http(self) -> None:
         self.health.add("broker state", self._state_problem)
         self.health.add("registration", self._registration_problem)
+        self.health.add("background threads", workers_check(self.context.workers))
         self.http = start_http(self.config, self.metrics, self.health)
         if self.http is not None:
             logger.info("metrics and health are served on port %d", self.http.port)

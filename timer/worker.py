@@ -67,7 +67,7 @@ class Worker:
         self._clock = clock
         self._after_step = None if workers is None else workers.after_step
         self._interrupt = interrupt
-        self._on_error = on_error
+        self.on_error = on_error
         self._backoff_ms = backoff_ms
         self._workers = workers
         self._changed = threading.Condition()
@@ -165,7 +165,7 @@ class Worker:
             while not self._stopping:
                 due = self.turn()
                 if self.failures_in_a_row:
-                    if self._on_error is OnError.END:
+                    if self.on_error is OnError.END:
                         return
                     self._back_off(due or 0)
                 elif due != 0:
@@ -194,7 +194,7 @@ class Worker:
         self.last_error = error
         if self._stopping:
             logger.debug("%s failed while it was stopped", self.name, exc_info=error)
-        elif self._on_error is OnError.END:
+        elif self.on_error is OnError.END:
             logger.error("%s ends: a step failed unexpectedly", self.name, exc_info=error)
         elif before is None or (type(before), str(before)) != (type(error), str(error)):
             logger.error("%s: a step failed unexpectedly; it is tried again", self.name, exc_info=error)

@@ -13,7 +13,7 @@ from broker.http.messages import HttpRequest, HttpResponse, json_response
 # Returns what is wrong, or None.
 Check = Callable[[], str | None]
 
-CHECKS = ("broker state", "ZooKeeper", "registration", "metadata", "log directories")
+CHECKS = ("broker state", "ZooKeeper", "registration", "metadata", "log directories", "background threads")
 
 
 class Health:

@@ -11,10 +11,15 @@ from broker.http.health import Check, Health
 from broker.http.server import HttpServer
 from broker.metadata_cache import MetadataCache
 from broker.metrics import MetricsRegistry
+from timer.worker import OnError, Workers
 
 if TYPE_CHECKING:
     from controller.zk.kazoo_session import KazooSession
     from log.manager import LogManager
+
+
+FAILURES_IN_A_ROW = 3
+"""So often may a background thread fail, in well under a second, before the broker is not ready."""
 
 
 def start_http(config: KafkaConfig, metrics: MetricsRegistry, health: Health) -> HttpServer | None:
@@ -49,6 +54,21 @@ def metadata_check(cache: MetadataCache) -> Check:
         if not brokers:
             return "nothing heard from the controller yet"
         return None if cache.broker_id in brokers else "this broker is not among the live ones"
+
+    return check
+
+
+def workers_check(workers: Workers) -> Check:
+    """Whether the loops of the broker get on; one that may end, as Kafka's log cleaner may, does not count as dead."""
+
+    def check() -> str | None:
+        dead = [f"{worker.name} is dead" for worker in workers.dead() if worker.on_error is OnError.GO_ON]
+        failing = [
+            f"{worker.name} has failed {worker.failures_in_a_row} times in a row: {worker.last_error}"
+            for worker in workers.failing()
+            if worker.failures_in_a_row >= FAILURES_IN_A_ROW and not worker.is_dead
+        ]
+        return "; ".join(dead + failing) or None
 
     return check
 

@@ -9,6 +9,9 @@ import pytest
 
 from broker.http.health import CHECKS, Health
 from broker.http.messages import HttpRequest, HttpResponse
+from broker.http.wiring import workers_check
+from timer.clock import ManualClock
+from timer.worker import OnError, Worker, Workers
 
 ASKED = HttpRequest("/health/ready", {}, {})
 
@@ -61,3 +64,34 @@ def test_checks_have_known_names() -> None:
 
 def test_it_lives_whatever_the_checks_say() -> None:
     assert asyncio.run(Health().live(ASKED)).status == 200
+
+
+def test_background_threads_that_keep_failing_or_are_dead_are_named() -> None:
+    workers = Workers()
+    check = workers_check(workers)
+
+    def fail() -> None:
+        raise ValueError("planted")
+
+    worker = Worker("loop", fail, ManualClock(), workers=workers)
+    for _ in range(2):
+        worker.turn()
+    assert check() is None
+    worker.turn()
+    assert check() == "loop has failed 3 times in a row: planted"
+    worker.stop()
+    assert check() is None
+
+
+@pytest.mark.parametrize(("policy", "problem"), [(OnError.GO_ON, "loop is dead"), (OnError.END, None)])
+def test_a_dead_background_thread_is_a_problem_unless_it_may_end(policy: OnError, problem: str | None) -> None:
+    workers = Workers()
+
+    def end() -> None:
+        raise SystemExit
+
+    worker = Worker("loop", end, ManualClock(), on_error=policy, workers=workers)
+    worker.start()
+    assert worker.join()
+    assert worker.is_dead
+    assert workers_check(workers)() == problem
