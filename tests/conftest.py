@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from broker.dev import processes
 from broker.dev.processes import free_ports
-from broker.dev.zookeeper import ZooKeeperServer
+from broker.dev.zookeeper import EmbeddedZooKeeper, ZooKeeperServer
 from tests.support.cluster import CLOCK, Cluster, running_cluster
 from tests.support.paths import ROOT
 
@@ -55,8 +55,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """``host:port`` of one real ZooKeeper for the whole session."""
-    server = ZooKeeperServer(tmp_path_factory.mktemp("zookeeper"), free_ports(1)[0])
+    """``host:port`` of one ZooKeeper for the session: a real one, or with ODRADEK_TEST_ZOOKEEPER=embedded ours."""
+    directory, port = tmp_path_factory.mktemp("zookeeper"), free_ports(1)[0]
+    kind = os.environ.get("ODRADEK_TEST_ZOOKEEPER", "java")
+    assert kind in ("java", "embedded"), "ODRADEK_TEST_ZOOKEEPER is java or embedded"
+    server: ZooKeeperServer | EmbeddedZooKeeper
+    if kind == "java":
+        server = ZooKeeperServer(directory, port)
+    else:
+        server = EmbeddedZooKeeper(directory / "data", port, directory / "zookeeper.log")
     try:
         server.wait_until_ready(CLOCK)
         yield server.connect

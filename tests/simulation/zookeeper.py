@@ -1,16 +1,20 @@
-"""A model of ZooKeeper in this process: deterministic, one step at a time, with faults on demand.
+"""ZooKeeper in this process: the embedded server's state machine, one step at a time, with faults on demand.
 
-It answers the same requests as the real server (a test compares both on random operations). Watch events are queued
-per session and handed over by `deliver`, so whoever drives the simulation decides when they arrive.
+Watch events are queued per session and handed over by `deliver`, so whoever drives the simulation decides when they
+arrive.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from controller.zk import ops
+from controller.zk.embedded import acls, codes, records
+from controller.zk.embedded.machine import Connection, Effects, Machine, Moment
+from controller.zk.embedded.sessions import Sessions
+from controller.zk.embedded.tree import Node
 from controller.zk.handlers import Change, HandlerTable
 from controller.zk.ops import (
     Check,
@@ -25,7 +29,6 @@ from controller.zk.ops import (
     Request,
     Response,
     SetData,
-    Stat,
     WriteOp,
 )
 from controller.zk.session import ChildHandler, DataHandler, SessionExpiredError, SessionHandler
@@ -33,175 +36,142 @@ from controller.zk.session import ChildHandler, DataHandler, SessionExpiredError
 if TYPE_CHECKING:
     from timer.clock import Clock
 
-
-@dataclass(slots=True)
-class _Node:
-    data: bytes | None
-    czxid: int
-    mzxid: int
-    ctime: int
-    owner: int
-    version: int = 0
-    cversion: int = 0
-    pzxid: int = 0
-    created_children: int = 0
-    children: set[str] = field(default_factory=set)
-
-    def stat(self) -> Stat:
-        return Stat(self.czxid, self.mzxid, self.ctime, self.version, self.owner, self.cversion, self.pzxid)
-
-
-def _parent(path: str) -> str:
-    return path.rpartition("/")[0] or "/"
+_CHANGES = {
+    codes.NODE_CREATED: Change.CREATED,
+    codes.NODE_DELETED: Change.DELETED,
+    codes.NODE_DATA_CHANGED: Change.CHANGED,
+    codes.NODE_CHILDREN_CHANGED: Change.CHILDREN,
+}
+# Sessions end when the simulation says so.
+_TIMEOUT_MS = 60_000
 
 
 class ZooKeeperModel:
-    """The server: one tree, sessions, one-shot watches."""
+    """The server: the machine, and a connection for each session."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._zxid = 0
-        self._next_session = 0x1000
-        self.nodes: dict[str, _Node] = {"/": _Node(b"", 0, 0, 0, 0)}
-        self._sessions: dict[int, ModelSession] = {}
-        self._data_watches: dict[str, set[int]] = {}
-        self._child_watches: dict[str, set[int]] = {}
+        self._machine = Machine(Sessions(0x1000, b"simulation"))
+        self._connections: dict[int, Connection] = {}
+        self._listeners: dict[Connection, ModelSession] = {}
         # Every write that was applied, for invariants: (session, operation).
         self.writes: list[tuple[int, WriteOp]] = []
+        # Who acts as session 0: an operator.
+        self._connections[0] = self._connect()
+
+    @property
+    def nodes(self) -> dict[str, Node]:
+        return self._machine.tree.nodes
 
     def open(self, session: ModelSession) -> int:
-        self._next_session += 1
-        self._sessions[self._next_session] = session
-        return self._next_session
+        connection = self._connect()
+        self._connections[connection.session_id] = connection
+        self._listeners[connection] = session
+        return connection.session_id
 
     def expire(self, session_id: int) -> None:
         """End a session: its ephemeral znodes and watches go."""
-        if self._sessions.pop(session_id, None) is None:
+        connection = self._connections.pop(session_id, None)
+        if connection is None:
             return
-        for watches in (*self._data_watches.values(), *self._child_watches.values()):
-            watches.discard(session_id)
-        for path in sorted(path for path, node in self.nodes.items() if node.owner == session_id):
-            self._zxid += 1
-            self._fire(self._delete(path))
+        del self._listeners[connection]
+        self._carry_out(self._machine.handle(connection, 0, codes.CLOSE_SESSION, records.Nothing(), self._now()))
 
     def is_open(self, session_id: int) -> bool:
-        return session_id in self._sessions
+        return session_id in self._connections
 
     def apply(self, session_id: int, request: Request, *, watch: bool) -> Response:
         """Answer one request of an open session."""
-        match request:
-            case GetData(path):
-                node = self.nodes.get(path)
-                if node is None:
-                    return Response(Code.NO_NODE)
-                self._arm(self._data_watches, path, session_id, watch)
-                return Response(Code.OK, data=node.data, stat=node.stat())
-            case GetMany(paths):
-                found = [self.apply(session_id, GetData(path), watch=False) for path in paths]
-                return Response(Code.OK, results=tuple(found))
-            case Exists(path):
-                node = self.nodes.get(path)
-                self._arm(self._data_watches, path, session_id, watch)
-                return Response(Code.NO_NODE) if node is None else Response(Code.OK, stat=node.stat())
-            case GetChildren(path):
-                node = self.nodes.get(path)
-                if node is None:
-                    return Response(Code.NO_NODE)
-                self._arm(self._child_watches, path, session_id, watch)
-                return Response(Code.OK, children=sorted(node.children), stat=node.stat())
-            case Multi(ops):
-                return self._multi(session_id, ops)
-            case _:
-                answer = self._multi(session_id, (request,))
-                return answer.results[0] if answer.ok else Response(answer.code)
+        connection = self._connections[session_id]
+        kind, translated = _translated(request, watch)
+        answer = self._carry_out(self._machine.handle(connection, 0, kind, translated, self._now()))
+        response = _response(answer, request)
+        if response.ok:
+            if isinstance(request, Multi):
+                self.writes.extend((session_id, op) for op in request.ops if not isinstance(op, Check))
+            elif isinstance(request, Create | Delete | SetData):
+                self.writes.append((session_id, request))
+        return response
 
-    def _multi(self, session_id: int, ops: Sequence[WriteOp]) -> Response:
-        before = {path: _copy(node) for path, node in self.nodes.items()} if len(ops) > 1 else None
-        self._zxid += 1
-        results: list[Response] = []
-        events: list[tuple[Change, str]] = []
-        for op in ops:
-            result, caused = self._write(session_id, op)
-            if not result.ok:
-                if before is not None:
-                    self.nodes = before
-                failed = [Response(Code.OK)] * len(results) + [Response(result.code)]
-                rest = [Response(Code.RUNTIME_INCONSISTENCY)] * (len(ops) - len(failed))
-                return Response(result.code, results=(*failed, *rest))
-            results.append(result)
-            events.extend(caused)
-        self.writes.extend((session_id, op) for op in ops if not isinstance(op, Check))
-        self._fire(events)
-        return Response(Code.OK, results=tuple(results))
+    def _connect(self) -> Connection:
+        connection = Connection()
+        self._carry_out(self._machine.connect(connection, records.ConnectRequest(0, _TIMEOUT_MS, 0, b""), self._now()))
+        return connection
 
-    def _write(self, session_id: int, op: WriteOp) -> tuple[Response, list[tuple[Change, str]]]:
-        if isinstance(op, Create):
-            return self._create(session_id, op)
-        node = self.nodes.get(op.path)
-        if node is None:
-            return Response(Code.NO_NODE), []
-        if op.version not in (-1, node.version):
-            return Response(Code.BAD_VERSION), []
-        match op:
-            case SetData(path, data):
-                node.data, node.mzxid, node.version = data, self._zxid, node.version + 1
-                return Response(Code.OK, stat=node.stat()), [(Change.CHANGED, path)]
-            case Delete(path):
-                if node.children:
-                    return Response(Code.NOT_EMPTY), []
-                return Response(Code.OK), self._delete(path)
-            case _:
-                return Response(Code.OK), []
+    def _now(self) -> Moment:
+        return Moment(self._clock.wall_ms(), 0)
 
-    def _create(self, session_id: int, op: Create) -> tuple[Response, list[tuple[Change, str]]]:
-        parent = self.nodes.get(_parent(op.path))
-        if parent is None:
-            return Response(Code.NO_NODE), []
-        if parent.owner:
-            return Response(Code.NO_CHILDREN_FOR_EPHEMERALS), []
-        path = f"{op.path}{parent.created_children:010d}" if op.sequential else op.path
-        if path in self.nodes:
-            return Response(Code.NODE_EXISTS), []
-        owner = session_id if op.ephemeral else 0
-        self.nodes[path] = _Node(op.data, self._zxid, self._zxid, self._clock.wall_ms(), owner, pzxid=self._zxid)
-        parent.children.add(path.rpartition("/")[2])
-        parent.created_children += 1
-        parent.cversion += 1
-        parent.pzxid = self._zxid
-        return Response(Code.OK, path=path), [(Change.CREATED, path), (Change.CHILDREN, _parent(path))]
-
-    def _delete(self, path: str) -> list[tuple[Change, str]]:
-        del self.nodes[path]
-        parent = self.nodes[_parent(path)]
-        parent.children.discard(path.rpartition("/")[2])
-        parent.cversion += 1
-        parent.pzxid = self._zxid
-        return [(Change.DELETED, path), (Change.CHILDREN, _parent(path))]
-
-    def _arm(self, watches: dict[str, set[int]], path: str, session_id: int, watch: bool) -> None:
-        if watch:
-            watches.setdefault(path, set()).add(session_id)
-
-    def _fire(self, events: Sequence[tuple[Change, str]]) -> None:
-        for change, path in events:
-            watches = self._child_watches if change is Change.CHILDREN else self._data_watches
-            for session_id in sorted(watches.pop(path, ())):
-                self._sessions[session_id].events.append((change, path))
+    def _carry_out(self, effects: Effects) -> records.Answer:
+        """Events to their sessions; the answer, if there is one."""
+        found = records.Answer(0, 0)
+        for connection, message in effects.outgoing:
+            if isinstance(message, records.Event):
+                listener = self._listeners.get(connection)
+                if listener is not None:
+                    listener.events.append((_CHANGES[message.type], message.path))
+            elif isinstance(message, records.Answer):
+                found = message
+        return found
 
 
-def _copy(node: _Node) -> _Node:
-    return _Node(
-        node.data,
-        node.czxid,
-        node.mzxid,
-        node.ctime,
-        node.owner,
-        node.version,
-        node.cversion,
-        node.pzxid,
-        node.created_children,
-        set(node.children),
-    )
+def _translated(request: Request, watch: bool) -> tuple[int, records.Request]:
+    match request:
+        case GetData(path):
+            return codes.GET_DATA, records.Read(path, watch)
+        case Exists(path):
+            return codes.EXISTS, records.Read(path, watch)
+        case GetChildren(path):
+            return codes.GET_CHILDREN2, records.Read(path, watch)
+        case GetMany(paths):
+            return codes.MULTI_READ, records.MultiRead([(codes.GET_DATA, records.Read(path)) for path in paths])
+        case Multi(operations):
+            return codes.MULTI, records.Multi([_write(op)[1] for op in operations])
+        case _:
+            return _write(request)
+
+
+def _write(op: WriteOp) -> tuple[int, Any]:
+    match op:
+        case Create(path, data, ephemeral, sequential):
+            flags = (1 if ephemeral else 0) + (2 if sequential else 0)
+            return codes.CREATE, records.Create(codes.CREATE, path, data, acls.OPEN, flags)
+        case Delete(path, version):
+            return codes.DELETE, records.Delete(path, version)
+        case SetData(path, data, version):
+            return codes.SET_DATA, records.SetData(path, data, version)
+        case Check(path, version):
+            return codes.CHECK, records.Check(path, version)
+
+
+def _stat(stat: records.Stat) -> ops.Stat:
+    owner, cversion = stat.ephemeral_owner, stat.cversion
+    return ops.Stat(stat.czxid, stat.mzxid, stat.ctime, stat.version, owner, cversion, stat.pzxid)
+
+
+def _response(answer: records.Answer, request: Request) -> Response:
+    if answer.code:
+        return Response(Code(answer.code))
+    if isinstance(answer.body, records.MultiResult):
+        results = tuple(map(_result, answer.body.results))
+        failed = (each.code for each in results if not each.ok and each.code is not Code.RUNTIME_INCONSISTENCY)
+        return Response(next(failed, Code.OK) if isinstance(request, Multi) else Code.OK, results=results)
+    return _result(answer.body)
+
+
+def _result(body: Any) -> Response:
+    match body:
+        case records.Failed(code):
+            return Response(Code(code))
+        case records.Created(path, _):
+            return Response(Code.OK, path=path)
+        case records.Stated(stat):
+            return Response(Code.OK, stat=_stat(stat))
+        case records.Data(data, stat):
+            return Response(Code.OK, data=data, stat=_stat(stat))
+        case records.Children(names, stat):
+            return Response(Code.OK, children=sorted(names), stat=None if stat is None else _stat(stat))
+        case _:
+            return Response(Code.OK)
 
 
 def _no_fault() -> bool:

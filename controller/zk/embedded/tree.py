@@ -112,6 +112,7 @@ class Tree:
             tree.insert(path, node)
             if path == "/":
                 tree.nodes[""] = node
+                tree.data_size = len(node.data or b"")
             else:
                 above, _, name = path.rpartition("/")
                 tree._adopt(tree.nodes[above], name)
