@@ -127,7 +127,10 @@ def _multi(reader: Reader) -> records.Multi:
         decode = _WRITES.get(kind)
         if decode is None:
             raise JuteError(f"operation {kind} in a multi")
-        ops.append(decode(reader))
+        op = decode(reader)
+        if isinstance(op, records.Create) and kind != codes.CREATE_TTL and not 0 <= op.flags <= codes.MAX_FLAG:
+            raise JuteError(f"create flags {op.flags}")
+        ops.append(op)
     return records.Multi(ops)
 
 
@@ -136,7 +139,8 @@ def _multi_read(reader: Reader) -> records.MultiRead:
     while (kind := _next_op(reader)) is not None:
         if kind not in (codes.GET_DATA, codes.GET_CHILDREN):
             raise JuteError(f"operation {kind} in a multi of reads")
-        ops.append((kind, _read(reader)))
+        # Whether to watch is read and not done.
+        ops.append((kind, records.Read(_read(reader).path)))
     return records.MultiRead(ops)
 
 

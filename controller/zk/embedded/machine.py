@@ -108,6 +108,9 @@ class Machine(State):
             self._send(connection, Answer(xid, self.zxid, codes.UNIMPLEMENTED))
             self._close(connection)
         elif isinstance(request, records.Malformed):
+            if kind == codes.MULTI:
+                # It has its zxid before it is read.
+                self._commit(connection.session_id, ErrorTxn(codes.MARSHALLING_ERROR), now)
             self._send(connection, Answer(xid, self.zxid, codes.MARSHALLING_ERROR))
         elif read is not None:
             try:

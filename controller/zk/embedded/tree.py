@@ -67,7 +67,8 @@ class Node:
             # Each create has a delete, except those of the children that are there.
             self.cversion * 2 - count,
             self.aversion,
-            self.owner,
+            # Clients are not shown a container's or a time to live's.
+            self.owner if self.owner > 0 else 0,
             len(self.data) if self.data else 0,
             count,
             self.pzxid,
