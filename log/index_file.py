@@ -201,7 +201,8 @@ class IndexFile:
             if actual < self._length:
                 raise CorruptIndexError(f"index file {self.path} has {actual} bytes where {self._length} were written")
             # Start reading before the first page fault, which would stop every thread of the interpreter.
-            os.posix_fadvise(fd, 0, self.used_bytes, os.POSIX_FADV_WILLNEED)
+            if hasattr(os, "posix_fadvise"):  # not on macOS
+                os.posix_fadvise(fd, 0, self.used_bytes, os.POSIX_FADV_WILLNEED)
             mapping = mmap.mmap(fd, self._length, access=mmap.ACCESS_READ)
         finally:
             if opened:

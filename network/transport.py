@@ -11,6 +11,9 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+# Linux joins what follows to what was sent; elsewhere two packets may leave.
+_MORE = getattr(socket, "MSG_MORE", 0)
+
 
 class Transport(Protocol):
     """One non-blocking byte stream."""
@@ -94,7 +97,7 @@ class PlaintextTransport:
         return False
 
     def sendmsg(self, parts: Sequence[bytes | bytearray | memoryview], more: bool) -> int:
-        return self._socket.sendmsg(parts, [], socket.MSG_MORE if more else 0)
+        return self._socket.sendmsg(parts, [], _MORE if more else 0)
 
     def sendfile(self, fd: int, position: int, count: int) -> int:
         return os.sendfile(self._fd, fd, position, count)
