@@ -14,7 +14,7 @@ from controller.zk import ops
 from controller.zk.embedded import acls, codes, records
 from controller.zk.embedded.machine import Connection, Effects, Machine, Moment
 from controller.zk.embedded.sessions import Sessions
-from controller.zk.embedded.tree import Node
+from controller.zk.embedded.tree import Node, Tree
 from controller.zk.handlers import Change, HandlerTable
 from controller.zk.ops import (
     Check,
@@ -51,7 +51,11 @@ class ZooKeeperModel:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._machine = Machine(Sessions(0x1000, b"simulation"))
+        tree = Tree()
+        # As in a chroot: nothing there at first.
+        for path in ("/zookeeper/config", "/zookeeper/quota", "/zookeeper"):
+            tree.delete(path, 0)
+        self._machine = Machine(Sessions(0x1000, b"simulation"), tree=tree)
         self._connections: dict[int, Connection] = {}
         self._listeners: dict[Connection, ModelSession] = {}
         # Every write that was applied, for invariants: (session, operation).
