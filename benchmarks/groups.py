@@ -37,12 +37,12 @@ from broker.groups.coordinator import GroupCoordinator, Surroundings
 from broker.groups.offsets.committer import Committer
 from broker.groups.offsets.group_offsets import OffsetAndMetadata
 from log.config import LogConfig
-from log.manager import LogManager, LogManagerSettings
-from log.old_formats import iter_entries
+from log.management.manager import LogManager, LogManagerSettings
+from log.records.old_formats import iter_entries
+from log.records.validation import AppendOrigin
 from log.topic_partition import TopicPartition
-from log.validation import AppendOrigin
-from network.client import AsyncConnection
-from network.cluster_client import ClusterClient
+from network.client.cluster_client import ClusterClient
+from network.client.connection import AsyncConnection
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
 from network.protocol.messages.consumer_protocol_assignment import TopicPartition as AssignedTopic

@@ -31,12 +31,12 @@ from typing import Any
 
 from benchmarks.charts import replace_section
 from log.cleaner.log_cleaner import CleanerConfig
-from log.compression import Codec
 from log.config import LogConfig
 from log.fetch_data import FetchIsolation
-from log.manager import LogManager, LogManagerSettings
+from log.management.manager import LogManager, LogManagerSettings
 from log.partition_log import PartitionLog
-from log.record import Record, build_batch
+from log.records.compression import Codec
+from log.records.record import Record, build_batch
 from log.topic_partition import TopicPartition
 from timer.clock import ManualClock, SystemClock
 from timer.scheduler import ManualScheduler

@@ -24,8 +24,8 @@ from rich.table import Table
 
 from benchmarks.targets import HOST, BrokerTarget, OdradekTarget, cpu_seconds, start_zookeeper
 from broker.dev.processes import free_ports
-from log.record import BatchBuilder
-from network.client import Connection
+from log.records.record import BatchBuilder
+from network.client.connection import Connection
 from network.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from network.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from timer.clock import SystemClock

@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.charts import replace_section
-from log.batch import RecordBatch
 from log.cleaner.cleaner import Cleaner
 from log.cleaner.selection import cleanable_offsets, log_to_clean
-from log.compression import Codec
 from log.config import LogConfig
-from log.loader import LoadOptions, open_log
 from log.local_log import LogEnvironment
-from log.record import Record, build_batch, iter_records
-from log.validation import AppendOrigin, validate_for_leader
+from log.management.loader import LoadOptions, open_log
+from log.records.batch import RecordBatch
+from log.records.compression import Codec
+from log.records.record import Record, build_batch, iter_records
+from log.records.validation import AppendOrigin, validate_for_leader
 from timer.clock import SystemClock
 from timer.scheduler import ManualScheduler
 

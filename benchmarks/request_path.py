@@ -31,27 +31,27 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.targets import BROKER_SETTINGS, CLOCK, HOST, start_zookeeper
-from broker.api.registry import handlers_for
 from broker.config.kafka_config import KafkaConfig
 from broker.dev.processes import free_ports
 from broker.dev.waiting import wait_until
-from broker.dispatcher import Dispatcher
-from broker.inline_apis import inline_rule
+from broker.requests.dispatcher import Dispatcher
+from broker.requests.inline_apis import inline_rule
+from broker.requests.registry import handlers_for
 from broker.server import BrokerServer
-from log.record import BatchBuilder
-from network.client import Connection
-from network.connection_info import ConnectionInfo
-from network.connection_table import ConnectionTable
+from log.records.record import BatchBuilder
+from network.client.connection import Connection
 from network.protocol.header import RequestHeader, encode_request
 from network.protocol.message import Message
 from network.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from network.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from network.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from network.request_metrics import RequestMetrics
-from network.request_reader import RequestReader
-from network.response_writer import ResponseWriter
-from network.server_connection import ServerConnection
-from network.transport import PlaintextTransport
+from network.server.connection_info import ConnectionInfo
+from network.server.connection_table import ConnectionTable
+from network.server.request_metrics import RequestMetrics
+from network.server.request_reader import RequestReader
+from network.server.response_writer import ResponseWriter
+from network.server.server_connection import ServerConnection
+from network.server.transport import PlaintextTransport
 
 TOPIC = "t"
 PRODUCE, FETCH = (0, 7), (1, 11)

@@ -14,7 +14,7 @@ import socket
 import struct
 from typing import Any
 
-from log.record import Record, build_batch
+from log.records.record import Record, build_batch
 from network.protocol.header import RequestHeader, decode_request_header, encode_response
 from network.protocol.message import Message
 from network.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse

@@ -13,7 +13,7 @@ from typing import Protocol
 from broker.dev.java import find_java
 from broker.dev.processes import ManagedProcess, free_ports
 from broker.dev.zookeeper import ZooKeeperServer
-from network.client import Connection, ConnectionFailed
+from network.client.connection import Connection, ConnectionFailed
 from network.protocol.errors import ProtocolError
 from network.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from network.protocol.messages.delete_topics import DeleteTopicsRequest

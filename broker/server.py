@@ -17,35 +17,34 @@ from collections.abc import Callable, Sequence
 from enum import IntEnum
 from pathlib import Path
 
-from broker.api.authorization import AllowEverything
-from broker.api.registry import handlers_for
-from broker.auto_topic_creation import AutoTopicCreation
+from broker.cluster.controlled_shutdown import controlled_shutdown
+from broker.cluster.controller_channel import ControllerChannel, connector
+from broker.cluster.feature_listener import FeatureListener
+from broker.cluster.metadata_cache import LiveBroker, MetadataCache
+from broker.config.admin import ConfigAdmin
 from broker.config.honoured import warnings
 from broker.config.kafka_config import KafkaConfig
 from broker.config.keys import ConfigError
-from broker.config_admin import ConfigAdmin
-from broker.config_listener import ConfigListener, DynamicBrokerConfig
-from broker.config_view import ConfigView
-from broker.context import BrokerContext, Features
-from broker.controlled_shutdown import controlled_shutdown
-from broker.controller_channel import ControllerChannel, connector
-from broker.dispatcher import Dispatcher
-from broker.feature_listener import FeatureListener
+from broker.config.listener import ConfigListener, DynamicBrokerConfig
+from broker.config.reconfiguration import Reconfiguration
+from broker.config.view import ConfigView
+from broker.fetching.fetch_session import FetchManager, FetchSessionCache
 from broker.groups.consumer.config import is_enabled as serves_consumer_groups
 from broker.groups.wiring import make_group_coordinator
-from broker.handlers import import_handlers
 from broker.http.health import Health
 from broker.http.wiring import log_dirs_check, metadata_check, start_http, workers_check, zookeeper_check
-from broker.inline_apis import inline_rule
-from broker.log_dir_failures import LogDirFailures
-from broker.metadata_cache import LiveBroker, MetadataCache
 from broker.metrics import TICK_MS, MetricsRegistry
-from broker.reconfiguration import Reconfiguration
 from broker.registration import StoppedAtStartError, register_when_free
-from broker.replication.fetch_session import FetchManager, FetchSessionCache
+from broker.replication.log_dirs.failures import LogDirFailures
 from broker.replication.replica_manager import ReplicaManager
 from broker.replication.role_changes import RoleChanges
 from broker.replication.wiring import make_replica_manager
+from broker.requests.authorization import AllowEverything
+from broker.requests.context import BrokerContext, Features
+from broker.requests.dispatcher import Dispatcher
+from broker.requests.handlers import import_handlers
+from broker.requests.inline_apis import inline_rule
+from broker.requests.registry import handlers_for
 from broker.server_gauges import register_server_gauges
 from broker.server_settings import (
     broker_info,
@@ -57,7 +56,8 @@ from broker.server_settings import (
     socket_server_config,
 )
 from broker.stop_signals import catch_stop_signals
-from broker.topic_admin import TopicAdmin, validator
+from broker.topics.auto_topic_creation import AutoTopicCreation
+from broker.topics.topic_admin import TopicAdmin, validator
 from broker.transactions.producer_id_sources import make_producer_id_source
 from broker.transactions.producer_ids import ProducerIdManager
 from broker.transactions.wiring import Transactions
@@ -70,10 +70,10 @@ from controller.zk.brokers import BrokerIdInUseError
 from controller.zk.client import ZkClient
 from controller.zk.kazoo_session import KazooSession
 from log.errors import LogError
-from log.manager import LogManager
-from log.meta_properties import read_meta_properties
+from log.files.meta_properties import read_meta_properties
+from log.management.manager import LogManager
 from network.allocator import keep_freed_memory
-from network.server import SocketServer
+from network.server.socket_server import SocketServer
 from timer.clock import Clock, SystemClock
 from timer.purgatory import DelayedOperation, Purgatory
 from timer.scheduler import BackgroundScheduler

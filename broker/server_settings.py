@@ -14,10 +14,10 @@ from controller.config import ControllerConfig
 from controller.zk.payloads import BrokerInfo, EndPoint
 from log.cleaner.log_cleaner import CleanerConfig
 from log.config import LogConfig
-from log.manager import LogManagerSettings
+from log.management.manager import LogManagerSettings
 from log.producer_state import ProducerStateConfig
-from network.connection_quotas import UNLIMITED
-from network.server_config import ListenerConfig, SocketServerConfig
+from network.server.connection_quotas import UNLIMITED
+from network.server.server_config import ListenerConfig, SocketServerConfig
 
 
 def log_config(config: KafkaConfig) -> LogConfig:

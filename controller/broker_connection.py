@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from controller.channel_manager import BrokerConnection, Connect
 from controller.config import ControllerConfig
 from controller.zk.payloads import BrokerInfo
-from network.client import Connection, CorrelationIds, SocketWrapper
+from network.client.connection import Connection, CorrelationIds, SocketWrapper
 
 if TYPE_CHECKING:
     from timer.clock import Clock

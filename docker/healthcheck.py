@@ -6,7 +6,7 @@ import re
 import sys
 from pathlib import Path
 
-from network.cluster_client import ClusterClient
+from network.client.cluster_client import ClusterClient
 from timer.clock import SystemClock
 
 EFFECTIVE = Path("/etc/odradek/effective.properties")

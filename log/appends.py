@@ -11,17 +11,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from log.append_info import LogAppendInfo
-from log.batch import Buffer, RecordBatch
 from log.errors import (
     InvalidTxnStateError,
     OffsetsOutOfOrderError,
     RecordBatchTooLargeError,
     UnexpectedAppendOffsetError,
 )
-from log.old_formats import LegacyBatch
+from log.files.segment import MAX_RELATIVE_OFFSET
 from log.producer_state import BatchMetadata, CompletedTxn, ProducerAppendInfo, VerificationGuard
-from log.segment import MAX_RELATIVE_OFFSET
-from log.validation import AppendOrigin, check_for_follower, validate_for_leader
+from log.records.batch import Buffer, RecordBatch
+from log.records.old_formats import LegacyBatch
+from log.records.validation import AppendOrigin, check_for_follower, validate_for_leader
 
 if TYPE_CHECKING:
     from log.partition_log import PartitionLog

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from log.file_range import LogFileRange
+from log.files.file_range import LogFileRange
+from log.files.txn_index import AbortedTxn
 from log.offsets import LogOffsetMetadata
-from log.txn_index import AbortedTxn
 
 
 class FetchIsolation(IntEnum):

@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from log.checkpoint import CheckpointFile
+from log.files.checkpoint import CheckpointFile
 
 logger = logging.getLogger(__name__)
 

@@ -13,18 +13,18 @@ import shutil
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from log.checkpoint import fsync_directory
 from log.config import LogConfig
 from log.errors import LogError, OffsetOutOfRangeError
 from log.fetch_data import EMPTY_RANGE, FetchDataInfo
-from log.file_range import DEFAULT_OPEN_FILES, OpenFileBound
-from log.names import DELETED_SUFFIX
-from log.offset_index import OffsetPosition
+from log.files.checkpoint import fsync_directory
+from log.files.file_range import DEFAULT_OPEN_FILES, OpenFileBound
+from log.files.names import DELETED_SUFFIX
+from log.files.offset_index import OffsetPosition
+from log.files.segment import LogSegment, delete_segment_files
+from log.files.segments import LogSegments
+from log.files.txn_index import AbortedTxn
 from log.offsets import LogOffsetMetadata
-from log.segment import LogSegment, delete_segment_files
-from log.segments import LogSegments
 from log.topic_partition import TopicPartition
-from log.txn_index import AbortedTxn
 from timer.metrics import NULL_METRICS, Metrics
 
 if TYPE_CHECKING:

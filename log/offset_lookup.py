@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from log.batch import RecordBatch
-from log.file_records import parse_batch
+from log.files.file_records import parse_batch
+from log.files.segment import LogSegment
 from log.offsets import TimestampAndOffset
-from log.old_formats import LegacyBatch
-from log.record import iter_records
-from log.segment import LogSegment
+from log.records.batch import RecordBatch
+from log.records.old_formats import LegacyBatch
+from log.records.record import iter_records
 
 if TYPE_CHECKING:
     from log.partition_log import PartitionLog

@@ -17,24 +17,25 @@ from contextlib import contextmanager
 from threading import RLock
 from typing import TYPE_CHECKING, TypeVar
 
-from log import appends, offset_lookup, retention, truncation
+from log import appends, offset_lookup, truncation
 from log.append_info import LogAppendInfo
-from log.checkpoint import CheckpointFile, fsync_directory
 from log.config import LogConfig
 from log.errors import InconsistentTopicIdError, LogError, OffsetOutOfRangeError, StorageError
 from log.fetch_data import FetchDataInfo, FetchIsolation
+from log.files.checkpoint import CheckpointFile, fsync_directory
+from log.files.names import DirectoryKind, parse_dir_name
+from log.files.partition_metadata import PartitionMetadataFile
+from log.files.txn_index import AbortedTxn
 from log.leader_epoch import LEADER_EPOCH_CHECKPOINT, EpochEntry, LeaderEpochCache
 from log.local_log import LocalLog
-from log.names import DirectoryKind, parse_dir_name
+from log.management import retention
 from log.offsets import LogOffsetMetadata, LogOffsetSnapshot, TimestampAndOffset
-from log.partition_metadata import PartitionMetadataFile
 from log.producer_state import ActiveProducer, CompletedTxn, ProducerAppendInfo, ProducerStateManager, VerificationGuard
+from log.records.validation import AppendOrigin
 from log.topic_partition import TopicPartition
-from log.txn_index import AbortedTxn
-from log.validation import AppendOrigin
 
 if TYPE_CHECKING:
-    from log.segment import LogSegment
+    from log.files.segment import LogSegment
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +43,7 @@ T = TypeVar("T")
 
 
 class PartitionLog:
-    """Made by `log.loader.open_log`, which reads or creates the directory."""
+    """Made by `log.management.loader.open_log`, which reads or creates the directory."""
 
     def __init__(
         self,
@@ -270,7 +271,7 @@ class PartitionLog:
     ) -> LogAppendInfo:
         """Validate `records`, give them offsets and write them.
 
-        A writable buffer is changed in place. Raises what `log.validation` and `log.producer_state` raise, and
+        A writable buffer is changed in place. Raises what `log.records.validation` and `log.producer_state` raise, and
         `StorageError`.
         """
         return appends.append_as_leader(self, records, leader_epoch, origin, verification_guard)

@@ -7,7 +7,13 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from log.batch import (
+from log.errors import (
+    InvalidProducerEpochError,
+    InvalidTxnStateError,
+    OutOfOrderSequenceError,
+    TransactionCoordinatorFencedError,
+)
+from log.records.batch import (
     MAX_INT32,
     NO_PRODUCER_EPOCH,
     NO_SEQUENCE,
@@ -15,15 +21,9 @@ from log.batch import (
     RecordBatch,
     decrement_sequence,
 )
-from log.errors import (
-    InvalidProducerEpochError,
-    InvalidTxnStateError,
-    OutOfOrderSequenceError,
-    TransactionCoordinatorFencedError,
-)
-from log.record import ControlType, EndTxnMarker, iter_records, parse_end_txn_marker
+from log.records.record import ControlType, EndTxnMarker, iter_records, parse_end_txn_marker
+from log.records.validation import AppendOrigin
 from log.topic_partition import TopicPartition
-from log.validation import AppendOrigin
 
 logger = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from log.batch import RecordBatch
 from log.errors import CorruptSnapshotError, LogError
+from log.files.producer_snapshot import list_snapshots, read_snapshot, snapshot_name, write_snapshot
 from log.producer_entry import (
     BatchMetadata,
     CompletedTxn,
@@ -23,9 +23,9 @@ from log.producer_entry import (
     VerificationGuard,
     VerificationState,
 )
-from log.producer_snapshot import list_snapshots, read_snapshot, snapshot_name, write_snapshot
+from log.records.batch import RecordBatch
+from log.records.validation import AppendOrigin
 from log.topic_partition import TopicPartition
-from log.validation import AppendOrigin
 from timer.clock import Clock
 
 __all__ = [

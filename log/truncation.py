@@ -6,8 +6,8 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from log.recovery import rebuild_producer_state
-from log.segment import LogSegment
+from log.files.segment import LogSegment
+from log.management.recovery import rebuild_producer_state
 
 if TYPE_CHECKING:
     from log.partition_log import PartitionLog

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable, Mapping
 from types import TracebackType
 
-from network.cluster_client import ClusterClient
-from network.cluster_metadata import BrokerAddress, TopicMetadata
+from network.client.cluster_client import ClusterClient
+from network.client.cluster_metadata import BrokerAddress, TopicMetadata
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.list_offsets import (
     ListOffsetsPartition,

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from network.client import Connection
-from network.cluster_metadata import BrokerAddress
+from network.client.cluster_metadata import BrokerAddress
+from network.client.connection import Connection
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from spark_jobs.cluster import ClusterMetadata

@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from network.client import Connection
-from network.cluster_client import ClusterClient
+from network.client.cluster_client import ClusterClient
+from network.client.connection import Connection
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.init_producer_id import InitProducerIdRequest
 from network.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic

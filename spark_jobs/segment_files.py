@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from log.batch import RecordBatch
-from log.checkpoint import LOG_START_OFFSET_CHECKPOINT, OffsetCheckpoint
 from log.errors import LogError
-from log.names import DirectoryKind, offset_file, parse_dir_name
+from log.files.checkpoint import LOG_START_OFFSET_CHECKPOINT, OffsetCheckpoint
+from log.files.names import DirectoryKind, offset_file, parse_dir_name
+from log.files.txn_index import TransactionIndex
+from log.records.batch import RecordBatch
 from log.topic_partition import TopicPartition
-from log.txn_index import TransactionIndex
 from spark_jobs.decode import walk
 from spark_jobs.decode.decoder import CorruptBatchError, Decoder
 from spark_jobs.pushdown import Bounds

@@ -26,7 +26,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from network.cluster_client import ClusterClient
+from network.client.cluster_client import ClusterClient
 from spark_jobs.encode import records as enc
 from spark_jobs.encode.encoder import Columns, Headers, RowError, Slices, encode_batches
 from spark_jobs.option_table import OptionError

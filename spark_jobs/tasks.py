@@ -24,7 +24,7 @@ from spark_jobs.planning import Range, split
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from network.cluster_metadata import BrokerAddress
+    from network.client.cluster_metadata import BrokerAddress
     from spark_jobs.cluster import ClusterMetadata
     from spark_jobs.row_filter import RowFilter
 

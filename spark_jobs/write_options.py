@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from log.compression import Codec
+from log.records.compression import Codec
 from spark_jobs.option_table import OptionError, check_names
 from spark_jobs.options import CLIENT_ID, flag, positive, required_bootstrap
 

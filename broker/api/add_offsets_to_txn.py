@@ -5,9 +5,9 @@ The partition of `__consumer_offsets` that holds the group is added; TxnOffsetCo
 
 from __future__ import annotations
 
-from broker.api.authorization import Operation, ResourceType
-from broker.api.registry import Call, api
 from broker.coordinator.topics import OFFSETS_TOPIC
+from broker.requests.authorization import Operation, ResourceType
+from broker.requests.registry import Call, api
 from broker.transactions.coordinator import ExpectedProducer
 from log.topic_partition import TopicPartition
 from network.protocol.api import ApiKey

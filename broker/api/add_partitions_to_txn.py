@@ -11,9 +11,9 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-from broker.api.authorization import CLUSTER_NAME, Operation, ResourceType
-from broker.api.registry import Call, api
 from broker.coordinator.topics import INTERNAL_TOPICS
+from broker.requests.authorization import CLUSTER_NAME, Operation, ResourceType
+from broker.requests.registry import Call, api
 from broker.transactions.coordinator import ExpectedProducer
 from log.topic_partition import TopicPartition
 from network.protocol.api import ApiKey

@@ -7,9 +7,9 @@ of Apache Kafka have stored are left alone and described.
 
 from __future__ import annotations
 
-from broker.api.authorization import Operation
-from broker.api.cluster_action import require_cluster
-from broker.api.registry import Call, api
+from broker.requests.authorization import Operation
+from broker.requests.cluster_action import require_cluster
+from broker.requests.registry import Call, api
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.alter_client_quotas import (

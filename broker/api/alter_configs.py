@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from broker.api.authorization import CLUSTER_NAME, ResourceType
-from broker.api.authorization import Operation as AclOperation
-from broker.api.registry import Call, api
-from broker.config_admin import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+from broker.config.admin import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+from broker.requests.authorization import CLUSTER_NAME, ResourceType
+from broker.requests.authorization import Operation as AclOperation
+from broker.requests.registry import Call, api
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode, error_of
 from network.protocol.messages.alter_configs import (

@@ -5,9 +5,9 @@ Answered by the active controller once the reassignment is accepted; it then goe
 
 from __future__ import annotations
 
-from broker.api.authorization import Operation
-from broker.api.cluster_action import require_cluster
-from broker.api.registry import Call, api
+from broker.requests.authorization import Operation
+from broker.requests.cluster_action import require_cluster
+from broker.requests.registry import Call, api
 from network.protocol.api import ApiKey
 from network.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 

@@ -6,8 +6,8 @@ answers REPLICA_NOT_AVAILABLE, and is made in the directory when it comes.
 
 from __future__ import annotations
 
-from broker.api.authorization import CLUSTER_NAME, Operation, ResourceType
-from broker.api.registry import Call, api
+from broker.requests.authorization import CLUSTER_NAME, Operation, ResourceType
+from broker.requests.registry import Call, api
 from log.topic_partition import TopicPartition
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode

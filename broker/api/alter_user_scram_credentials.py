@@ -6,10 +6,10 @@ one that is asked for. Nothing is written; credentials that are stored already a
 
 from __future__ import annotations
 
-from broker.api.authorization import Operation
-from broker.api.cluster_action import require_cluster
-from broker.api.controller_only import require_controller
-from broker.api.registry import Call, api
+from broker.requests.authorization import Operation
+from broker.requests.cluster_action import require_cluster
+from broker.requests.controller_only import require_controller
+from broker.requests.registry import Call, api
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.alter_user_scram_credentials import (

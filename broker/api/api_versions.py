@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from broker.api.registry import Call, api
+from broker.requests.registry import Call, api
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.api_versions import (

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from broker.api.authorization import NOT_ASKED, Operation, ResourceType, authorized_operations
-from broker.api.group_checks import may
-from broker.api.registry import Call, api
 from broker.groups.consumer.assignors.spec import Partitions
 from broker.groups.consumer.config import max_version
 from broker.groups.consumer.describe import ConsumerMemberDescription
 from broker.groups.consumer.model import by_topic
+from broker.requests.authorization import NOT_ASKED, Operation, ResourceType, authorized_operations
+from broker.requests.group_checks import may
+from broker.requests.registry import Call, api
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.consumer_group_describe import (

@@ -9,12 +9,12 @@ UNSUPPORTED_VERSION, as Kafka does in ZooKeeper mode; clients then use the class
 
 from __future__ import annotations
 
-from broker.api.authorization import Operation, ResourceType
-from broker.api.group_checks import java_address, may, require_group
-from broker.api.registry import Call, api
 from broker.groups.consumer.config import max_version
 from broker.groups.consumer.model import by_topic, from_topics
 from broker.groups.consumer.requests import HeartbeatRequest, HeartbeatResult
+from broker.requests.authorization import Operation, ResourceType
+from broker.requests.group_checks import java_address, may, require_group
+from broker.requests.registry import Call, api
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.consumer_group_heartbeat import (

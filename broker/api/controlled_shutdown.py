@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker.api.cluster_action import require_cluster_action
-from broker.api.registry import Call, api
+from broker.requests.cluster_action import require_cluster_action
+from broker.requests.registry import Call, api
 from network.protocol.api import ApiKey
 from network.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 

@@ -5,10 +5,10 @@ Without an authorizer each is SECURITY_DISABLED. 1 pattern types; 3 resources of
 
 from __future__ import annotations
 
-from broker.api.acl_codes import LITERAL, check_codes
-from broker.api.authorization import Operation
-from broker.api.cluster_action import require_cluster
-from broker.api.registry import Call, api
+from broker.requests.authorization import Operation
+from broker.requests.cluster_action import require_cluster
+from broker.requests.registry import Call, api
+from broker.security.acl_codes import LITERAL, check_codes
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse

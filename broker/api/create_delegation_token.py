@@ -5,8 +5,8 @@ Refused as long as the broker keeps no tokens. 3 an owner other than the caller,
 
 from __future__ import annotations
 
-from broker.api.delegation_tokens import Principal, caller_of, refusal
-from broker.api.registry import Call, api
+from broker.requests.registry import Call, api
+from broker.security.delegation_tokens import Principal, caller_of, refusal
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.create_delegation_token import (

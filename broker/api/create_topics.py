@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from broker.api.authorization import CLUSTER_NAME, Operation, ResourceType
-from broker.api.controller_only import require_controller
-from broker.api.registry import Call, api
+from broker.requests.authorization import CLUSTER_NAME, Operation, ResourceType
+from broker.requests.controller_only import require_controller
+from broker.requests.registry import Call, api
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.create_topics import (

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from broker.api.authorization import Operation, ResourceType
-from broker.api.group_checks import may
-from broker.api.registry import Call, api
+from broker.requests.authorization import Operation, ResourceType
+from broker.requests.group_checks import may
+from broker.requests.registry import Call, api
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse

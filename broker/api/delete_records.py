@@ -5,9 +5,9 @@ Answered when every live replica has raised its own log start, or with REQUEST_T
 
 from __future__ import annotations
 
-from broker.api.authorization import Operation, ResourceType
-from broker.api.registry import Call, api
 from broker.replication.results import DeleteRecordsResult
+from broker.requests.authorization import Operation, ResourceType
+from broker.requests.registry import Call, api
 from log.topic_partition import TopicPartition
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode

@@ -6,9 +6,9 @@ name carries no id; none has a message, for which version 5 made room.
 
 from __future__ import annotations
 
-from broker.api.authorization import Operation, ResourceType
-from broker.api.controller_only import require_controller
-from broker.api.registry import Call, api
+from broker.requests.authorization import Operation, ResourceType
+from broker.requests.controller_only import require_controller
+from broker.requests.registry import Call, api
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.delete_topics import (

@@ -6,10 +6,10 @@ Without an authorizer there are none to describe: SECURITY_DISABLED, which clien
 
 from __future__ import annotations
 
-from broker.api.acl_codes import ANY_PATTERN, LITERAL, check_codes
-from broker.api.authorization import Operation
-from broker.api.cluster_action import require_cluster
-from broker.api.registry import Call, api
+from broker.requests.authorization import Operation
+from broker.requests.cluster_action import require_cluster
+from broker.requests.registry import Call, api
+from broker.security.acl_codes import ANY_PATTERN, LITERAL, check_codes
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse

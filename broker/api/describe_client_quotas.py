@@ -5,10 +5,10 @@ An entity is shown when each component of the filter matches; `strict` leaves ou
 
 from __future__ import annotations
 
-from broker.api.authorization import Operation
-from broker.api.cluster_action import require_cluster
-from broker.api.registry import Call, api
-from broker.client_quotas import CLIENT_ID, IP, USER, Match, read_quotas
+from broker.requests.authorization import Operation
+from broker.requests.cluster_action import require_cluster
+from broker.requests.registry import Call, api
+from broker.security.client_quotas import CLIENT_ID, IP, USER, Match, read_quotas
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.describe_client_quotas import (

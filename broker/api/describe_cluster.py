@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from broker.api.authorization import (
+from broker.requests.authorization import (
     CLUSTER_NAME,
     NOT_ASKED,
     Operation,
     ResourceType,
     authorized_operations,
 )
-from broker.api.registry import Call, api
+from broker.requests.registry import Call, api
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.describe_cluster import (

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from broker.api.authorization import CLUSTER_NAME, Operation, ResourceType
-from broker.api.registry import Call, api
-from broker.config_admin import (
+from broker.config.admin import (
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
     GROUP_RESOURCE,
     LOGGER_RESOURCE,
     TOPIC_RESOURCE,
 )
-from broker.config_view import ConfigEntry, Source, logger_entries
-from broker.topic_names import topic_name_fault
+from broker.config.view import ConfigEntry, Source, logger_entries
+from broker.requests.authorization import CLUSTER_NAME, Operation, ResourceType
+from broker.requests.registry import Call, api
+from broker.topics.topic_names import topic_name_fault
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode, error_of
 from network.protocol.messages.describe_configs import (

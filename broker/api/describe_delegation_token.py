@@ -5,8 +5,8 @@ Refused as long as the broker keeps no tokens. 3 who asked for each.
 
 from __future__ import annotations
 
-from broker.api.delegation_tokens import refusal
-from broker.api.registry import Call, api
+from broker.requests.registry import Call, api
+from broker.security.delegation_tokens import refusal
 from network.protocol.api import ApiKey
 from network.protocol.messages.describe_delegation_token import (
     DescribeDelegationTokenRequest,

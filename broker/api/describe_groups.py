@@ -5,9 +5,9 @@ A group that does not exist is described as Dead, without an error. 3 authorized
 
 from __future__ import annotations
 
-from broker.api.authorization import NOT_ASKED, Operation, ResourceType, authorized_operations
-from broker.api.group_checks import may
-from broker.api.registry import Call, api
+from broker.requests.authorization import NOT_ASKED, Operation, ResourceType, authorized_operations
+from broker.requests.group_checks import may
+from broker.requests.registry import Call, api
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.describe_groups import (

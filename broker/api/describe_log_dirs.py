@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from broker.api.authorization import CLUSTER_NAME, Operation, ResourceType
-from broker.api.registry import Call, api
 from broker.replication.replica_manager import ReplicaManager
+from broker.requests.authorization import CLUSTER_NAME, Operation, ResourceType
+from broker.requests.registry import Call, api
 from log.partition_log import PartitionLog
 from log.topic_partition import TopicPartition
 from network.protocol.api import ApiKey

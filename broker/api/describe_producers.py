@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from broker.api.authorization import Operation, ResourceType
-from broker.api.registry import Call, api
-from broker.topic_names import topic_name_fault
+from broker.requests.authorization import Operation, ResourceType
+from broker.requests.registry import Call, api
+from broker.topics.topic_names import topic_name_fault
 from log.topic_partition import TopicPartition
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from broker.api.authorization import Operation
-from broker.api.cluster_action import require_cluster
-from broker.api.registry import Call, api
-from broker.scram_credentials import read_credentials, users_with_credentials
+from broker.requests.authorization import Operation
+from broker.requests.cluster_action import require_cluster
+from broker.requests.registry import Call, api
+from broker.security.scram_credentials import read_credentials, users_with_credentials
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.describe_user_scram_credentials import (

@@ -6,11 +6,11 @@ new leaders, or at the timeout. A null list means all partitions; then those tha
 
 from __future__ import annotations
 
-from broker.api.authorization import Operation
-from broker.api.cluster_action import require_cluster
-from broker.api.controller_only import is_controller
-from broker.api.registry import Call, api
-from broker.replication.delayed_elect_leader import DelayedElectLeader
+from broker.replication.waiting.delayed_elect_leader import DelayedElectLeader
+from broker.requests.authorization import Operation
+from broker.requests.cluster_action import require_cluster
+from broker.requests.controller_only import is_controller
+from broker.requests.registry import Call, api
 from controller.leader_elections import ElectionResult, ElectionType
 from log.topic_partition import TopicPartition
 from network.protocol.api import ApiKey

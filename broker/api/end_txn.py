@@ -6,8 +6,8 @@ sees CONCURRENT_TRANSACTIONS. Version 2 names PRODUCER_FENCED.
 
 from __future__ import annotations
 
-from broker.api.authorization import Operation, ResourceType
-from broker.api.registry import Call, api
+from broker.requests.authorization import Operation, ResourceType
+from broker.requests.registry import Call, api
 from broker.transactions.coordinator import ExpectedProducer
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode

@@ -6,7 +6,7 @@ same and closes the connection of whoever uses it.
 
 from __future__ import annotations
 
-from broker.api.registry import Call, RefusedError, api
+from broker.requests.registry import Call, RefusedError, api
 from network.protocol.api import ApiKey
 from network.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 

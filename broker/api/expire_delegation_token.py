@@ -5,8 +5,8 @@ Refused as long as the broker keeps no tokens.
 
 from __future__ import annotations
 
-from broker.api.delegation_tokens import refusal
-from broker.api.registry import Call, api
+from broker.requests.registry import Call, api
+from broker.security.delegation_tokens import refusal
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.expire_delegation_token import (

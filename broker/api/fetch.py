@@ -15,10 +15,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.api.authorization import CLUSTER_NAME, Operation, ResourceType
-from broker.api.registry import Call, api
-from broker.replication.down_conversion import convert_answer
-from broker.replication.fetch_session import (
+from broker.fetching.down_conversion import convert_answer
+from broker.fetching.fetch_session import (
     Answer,
     FetchContext,
     PartitionKey,
@@ -33,6 +31,8 @@ from broker.replication.results import (
     FetchPartitionData,
     LogReadResult,
 )
+from broker.requests.authorization import CLUSTER_NAME, Operation, ResourceType
+from broker.requests.registry import Call, api
 from log.fetch_data import FetchIsolation
 from log.topic_partition import TopicPartition
 from network.protocol.api import ApiKey
@@ -50,7 +50,7 @@ from network.protocol.messages.fetch import (
 from network.protocol.uuids import ZERO_UUID
 
 if TYPE_CHECKING:
-    from broker.metadata_cache import MetadataSnapshot
+    from broker.cluster.metadata_cache import MetadataSnapshot
 
 _NONE = ErrorCode.NONE
 _NO_RECORDS = b""

@@ -6,10 +6,10 @@ share groups, which ZooKeeper mode does not have.
 
 from __future__ import annotations
 
-from broker.api.authorization import CLUSTER_NAME, Operation, ResourceType
-from broker.api.group_checks import may
-from broker.api.registry import Call, api
 from broker.coordinator.topics import OFFSETS_TOPIC, TRANSACTION_TOPIC, partition_for
+from broker.requests.authorization import CLUSTER_NAME, Operation, ResourceType
+from broker.requests.group_checks import may
+from broker.requests.registry import Call, api
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from broker.api.authorization import Operation
-from broker.api.group_checks import require_group, require_static_members
-from broker.api.registry import Call, api
 from broker.groups.classic import requests
+from broker.requests.authorization import Operation
+from broker.requests.group_checks import require_group, require_static_members
+from broker.requests.registry import Call, api
 from network.protocol.api import ApiKey
 from network.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 

@@ -7,14 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from broker import loggers
 from broker.api.alter_configs import authorize_alter_configs
-from broker.api.authorization import Operation as AclOperation
-from broker.api.cluster_action import require_cluster
-from broker.api.registry import Call, api
-from broker.config.broker_keys import BROKER_KEYS
-from broker.config.topic_keys import TOPIC_KEYS
-from broker.config_admin import (
+from broker.config import loggers
+from broker.config.admin import (
     APPEND,
     BROKER_RESOURCE,
     DELETE,
@@ -25,6 +20,11 @@ from broker.config_admin import (
     TOPIC_RESOURCE,
     Operation,
 )
+from broker.config.broker_keys import BROKER_KEYS
+from broker.config.topic_keys import TOPIC_KEYS
+from broker.requests.authorization import Operation as AclOperation
+from broker.requests.cluster_action import require_cluster
+from broker.requests.registry import Call, api
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode, error_of
 from network.protocol.messages.incremental_alter_configs import (

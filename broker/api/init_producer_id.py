@@ -6,8 +6,8 @@ transaction coordinator answers.
 
 from __future__ import annotations
 
-from broker.api.authorization import CLUSTER_NAME, Operation, ResourceType
-from broker.api.registry import Call, api
+from broker.requests.authorization import CLUSTER_NAME, Operation, ResourceType
+from broker.requests.registry import Call, api
 from broker.transactions.coordinator import ExpectedProducer, InitResult
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode

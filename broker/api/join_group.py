@@ -6,10 +6,10 @@ members; 7 protocol type, and a protocol name that may be null; 8 reason; 9 a le
 
 from __future__ import annotations
 
-from broker.api.authorization import Operation
-from broker.api.group_checks import java_address, require_group, require_static_members
-from broker.api.registry import Call, api
 from broker.groups.classic.requests import JoinRequest, JoinResult
+from broker.requests.authorization import Operation
+from broker.requests.group_checks import java_address, require_group, require_static_members
+from broker.requests.registry import Call, api
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from broker.api.cluster_action import is_stale_broker_epoch, require_cluster_action
-from broker.api.registry import Call, api
-from broker.context import BrokerContext
 from broker.replication.partition import Partition
 from broker.replication.role_changes import leader_and_isr_error
+from broker.requests.cluster_action import is_stale_broker_epoch, require_cluster_action
+from broker.requests.context import BrokerContext
+from broker.requests.registry import Call, api
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse

@@ -5,10 +5,10 @@ Versions 0-2 carry one member, whose error is the top-level one; 3 a list, by me
 
 from __future__ import annotations
 
-from broker.api.authorization import Operation
-from broker.api.group_checks import require_group
-from broker.api.registry import Call, api
 from broker.groups.classic.requests import LeavingMember
+from broker.requests.authorization import Operation
+from broker.requests.group_checks import require_group
+from broker.requests.registry import Call, api
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from broker.api.authorization import CLUSTER_NAME, Operation, ResourceType
-from broker.api.group_checks import may
-from broker.api.registry import Call, api
+from broker.requests.authorization import CLUSTER_NAME, Operation, ResourceType
+from broker.requests.group_checks import may
+from broker.requests.registry import Call, api
 from network.protocol.api import ApiKey
 from network.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 

@@ -9,10 +9,10 @@ Versions: 1 one timestamp and offset in place of many offsets; 2 isolation level
 
 from __future__ import annotations
 
-from broker.api.authorization import Operation, ResourceType
-from broker.api.registry import Call, api
 from broker.replication import partition_reads
 from broker.replication.results import CONSUMER_REPLICA_ID
+from broker.requests.authorization import Operation, ResourceType
+from broker.requests.registry import Call, api
 from log.fetch_data import FetchIsolation
 from log.topic_partition import TopicPartition
 from network.protocol.api import ApiKey

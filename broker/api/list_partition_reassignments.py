@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from broker.api.authorization import Operation
-from broker.api.cluster_action import require_cluster
-from broker.api.registry import Call, api
+from broker.requests.authorization import Operation
+from broker.requests.cluster_action import require_cluster
+from broker.requests.registry import Call, api
 from network.protocol.api import ApiKey
 from network.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 

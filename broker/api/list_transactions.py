@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker.api.authorization import Operation, ResourceType
-from broker.api.registry import Call, api
+from broker.requests.authorization import Operation, ResourceType
+from broker.requests.registry import Call, api
 from broker.transactions.state import WIRE_NAMES
 from network.protocol.api import ApiKey
 from network.protocol.messages.list_transactions import (

@@ -13,18 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from broker.api.authorization import (
+from broker.cluster.metadata_cache import MetadataSnapshot, Partitions
+from broker.coordinator.topics import INTERNAL_TOPICS
+from broker.requests.authorization import (
     CLUSTER_NAME,
     NOT_ASKED,
     Operation,
     ResourceType,
     authorized_operations,
 )
-from broker.api.registry import Call, api
-from broker.context import BrokerContext
-from broker.coordinator.topics import INTERNAL_TOPICS
-from broker.metadata_cache import MetadataSnapshot, Partitions
-from broker.topic_names import is_valid_topic_name
+from broker.requests.context import BrokerContext
+from broker.requests.registry import Call, api
+from broker.topics.topic_names import is_valid_topic_name
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.metadata import (

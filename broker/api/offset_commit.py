@@ -7,19 +7,19 @@ members.
 
 from __future__ import annotations
 
-from broker.api.authorization import Operation
-from broker.api.group_checks import (
+from broker.groups.offsets.commits import Offsets, Results
+from broker.groups.offsets.committer import Committer
+from broker.groups.offsets.group_offsets import OffsetAndMetadata
+from broker.groups.offsets.zookeeper import commit_to_zookeeper
+from broker.requests.authorization import Operation
+from broker.requests.group_checks import (
     by_topic,
     partitions_of,
     require_group,
     require_static_members,
     sort_out,
 )
-from broker.api.registry import Call, api
-from broker.groups.offsets.commits import Offsets, Results
-from broker.groups.offsets.committer import Committer
-from broker.groups.offsets.group_offsets import OffsetAndMetadata
-from broker.groups.offsets.zookeeper import commit_to_zookeeper
+from broker.requests.registry import Call, api
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.offset_commit import (

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from broker.api.authorization import Operation
-from broker.api.group_checks import by_topic, partition_error, require_group, topic_error
-from broker.api.registry import Call, api
 from broker.groups.offsets.commits import Results
+from broker.requests.authorization import Operation
+from broker.requests.group_checks import by_topic, partition_error, require_group, topic_error
+from broker.requests.registry import Call, api
 from log.topic_partition import TopicPartition
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode

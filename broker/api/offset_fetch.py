@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from broker.api.authorization import Operation, ResourceType
-from broker.api.group_checks import by_topic, may, partition_error, require_group
-from broker.api.registry import Call, api
 from broker.groups.offsets.group_offsets import OffsetAndMetadata
 from broker.groups.offsets.service import FetchedOffset
 from broker.groups.offsets.zookeeper import fetch_from_zookeeper
+from broker.requests.authorization import Operation, ResourceType
+from broker.requests.group_checks import by_topic, may, partition_error, require_group
+from broker.requests.registry import Call, api
 from log.topic_partition import TopicPartition
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode

@@ -6,9 +6,9 @@ epoch is not an error: the answer then is epoch -1, offset -1.
 
 from __future__ import annotations
 
-from broker.api.authorization import CLUSTER_NAME, Operation, ResourceType
-from broker.api.registry import Call, api
 from broker.replication.partition_reads import epoch_end_offset
+from broker.requests.authorization import CLUSTER_NAME, Operation, ResourceType
+from broker.requests.registry import Call, api
 from log.topic_partition import TopicPartition
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode, error_of

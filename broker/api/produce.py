@@ -15,14 +15,14 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any
 
-from broker.api.authorization import Operation, ResourceType
-from broker.api.registry import Call, api
 from broker.coordinator.verification import Errors, Guards, verify_batches
-from broker.replication.delayed_produce import ProduceCallback
 from broker.replication.results import PartitionAppendResult
+from broker.replication.waiting.delayed_produce import ProduceCallback
+from broker.requests.authorization import Operation, ResourceType
+from broker.requests.registry import Call, api
 from broker.transactions.verification import producer_error
+from log.records.validation import AppendOrigin
 from log.topic_partition import TopicPartition
-from log.validation import AppendOrigin
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.produce import (

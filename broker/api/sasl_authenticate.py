@@ -5,7 +5,7 @@ As with SaslHandshake, the transport layer takes what belongs to an authenticati
 
 from __future__ import annotations
 
-from broker.api.registry import Call, api
+from broker.requests.registry import Call, api
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse

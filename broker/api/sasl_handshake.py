@@ -6,7 +6,7 @@ a connection that has nothing to authenticate, or has done so already: ILLEGAL_S
 
 from __future__ import annotations
 
-from broker.api.registry import Call, api
+from broker.requests.registry import Call, api
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from broker.api.cluster_action import is_stale_broker_epoch, require_cluster_action
 from broker.api.leader_and_isr import resigned
-from broker.api.registry import Call, api
+from broker.requests.cluster_action import is_stale_broker_epoch, require_cluster_action
+from broker.requests.registry import Call, api
 from log.topic_partition import TopicPartition
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode

@@ -5,10 +5,10 @@ Answered when the assignment is stored. 3 static members; 5 protocol type and na
 
 from __future__ import annotations
 
-from broker.api.authorization import Operation
-from broker.api.group_checks import require_group, require_static_members
-from broker.api.registry import Call, api
 from broker.groups.classic.requests import SyncRequest, SyncResult
+from broker.requests.authorization import Operation
+from broker.requests.group_checks import require_group, require_static_members
+from broker.requests.registry import Call, api
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse

@@ -6,12 +6,12 @@
 
 from __future__ import annotations
 
-from broker.api.authorization import Operation, ResourceType
-from broker.api.group_checks import by_topic, may, partitions_of, require_group, sort_out
-from broker.api.registry import Call, api
 from broker.groups.offsets.commits import Offsets, Results
 from broker.groups.offsets.committer import Committer, TransactionalProducer
 from broker.groups.offsets.group_offsets import OffsetAndMetadata
+from broker.requests.authorization import Operation, ResourceType
+from broker.requests.group_checks import by_topic, may, partitions_of, require_group, sort_out
+from broker.requests.registry import Call, api
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.txn_offset_commit import (

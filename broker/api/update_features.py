@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from broker.api.authorization import Operation
-from broker.api.cluster_action import require_cluster
-from broker.api.controller_only import is_controller
-from broker.api.registry import Call, api
+from broker.requests.authorization import Operation
+from broker.requests.cluster_action import require_cluster
+from broker.requests.controller_only import is_controller
+from broker.requests.registry import Call, api
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.update_features import UpdateFeaturesRequest

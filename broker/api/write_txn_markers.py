@@ -10,14 +10,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 
-from broker.api.authorization import CLUSTER_NAME, Operation, ResourceType
-from broker.api.registry import Call, api
 from broker.coordinator.topic_log import ALL_REPLICAS
 from broker.coordinator.topics import OFFSETS_TOPIC
 from broker.replication.results import PartitionAppendResult
-from log.record import ControlType, EndTxnMarker, build_end_txn_marker
+from broker.requests.authorization import CLUSTER_NAME, Operation, ResourceType
+from broker.requests.registry import Call, api
+from log.records.record import ControlType, EndTxnMarker, build_end_txn_marker
+from log.records.validation import AppendOrigin
 from log.topic_partition import TopicPartition
-from log.validation import AppendOrigin
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.write_txn_markers import (

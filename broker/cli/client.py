@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from broker.cli.errors import CommandError
-from network.cluster_client import ClusterClient
+from network.client.cluster_client import ClusterClient
 from network.protocol.errors import ApiError, ErrorCode
 from timer.clock import SystemClock
 

@@ -11,9 +11,9 @@ import click
 from broker.cli.client import bootstrap_option, cluster, describe
 from broker.cli.errors import CommandError
 from log.errors import LogError
-from log.old_formats import iter_entries
-from log.record import Record, iter_records
-from network.cluster_client import ClusterClient
+from log.records.old_formats import iter_entries
+from log.records.record import Record, iter_records
+from network.client.cluster_client import ClusterClient
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from network.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic

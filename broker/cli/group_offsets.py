@@ -11,7 +11,7 @@ from typing import Any
 from broker.cli.client import describe
 from broker.cli.errors import CommandError
 from log.topic_partition import TopicPartition
-from network.cluster_client import GROUP_COORDINATOR, ClusterClient
+from network.client.cluster_client import GROUP_COORDINATOR, ClusterClient
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from network.protocol.messages.offset_fetch import OffsetFetchRequest

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from broker.cli.client import describe
 from broker.cli.errors import CommandError
 from log.topic_partition import TopicPartition
-from network.cluster_client import GROUP_COORDINATOR, ClusterClient
-from network.connection_pool import UnsupportedVersion
+from network.client.cluster_client import GROUP_COORDINATOR, ClusterClient
+from network.client.connection_pool import UnsupportedVersion
 from network.protocol.errors import ErrorCode, ProtocolError
 from network.protocol.messages import consumer_group_describe as consumer
 from network.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment

@@ -18,7 +18,7 @@ from broker.cli.group_offsets import (
 from broker.cli.group_view import GroupView, view
 from broker.cli.table import print_table
 from log.topic_partition import TopicPartition
-from network.cluster_client import GROUP_COORDINATOR, ClusterClient
+from network.client.cluster_client import GROUP_COORDINATOR, ClusterClient
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.delete_groups import DeleteGroupsRequest
 from network.protocol.messages.list_groups import ListGroupsRequest

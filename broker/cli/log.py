@@ -10,9 +10,9 @@ import click
 
 from broker.cli.errors import CommandError
 from broker.cli.log_decoders import offsets_decoder, transaction_log_decoder
-from log.dump import DumpOptions, dump_file, format_item
 from log.errors import LogError
-from log.verify import Severity, Verifier, log_bytes
+from log.tools.dump import DumpOptions, dump_file, format_item
+from log.tools.verify import Severity, Verifier, log_bytes
 
 DECODERS = {"offsets": offsets_decoder, "transactions": transaction_log_decoder}
 

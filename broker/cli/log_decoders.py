@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from log.record import Record
+from log.records.record import Record
 from network.protocol.errors import ProtocolError
 from network.protocol.message import payload_version
 from network.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment

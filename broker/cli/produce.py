@@ -11,9 +11,9 @@ import click
 from broker.cli.client import bootstrap_option, cluster, describe
 from broker.cli.errors import CommandError
 from broker.dev.waiting import wait_until
-from log.compression import codec_named
-from log.record import BatchBuilder
-from network.cluster_client import ClusterClient
+from log.records.compression import codec_named
+from log.records.record import BatchBuilder
+from network.client.cluster_client import ClusterClient
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from network.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

@@ -15,11 +15,11 @@ import click
 from broker.cli.client import describe
 from broker.cli.errors import CommandError
 from broker.cli.reassignments import Ongoing
-from broker.config_admin import BROKER_RESOURCE, DELETE, SET, TOPIC_RESOURCE
+from broker.config.admin import BROKER_RESOURCE, DELETE, SET, TOPIC_RESOURCE
 from broker.dev.waiting import wait_until
 from log.topic_partition import TopicPartition
-from network.client import ConnectionFailed
-from network.cluster_client import ClusterClient
+from network.client.cluster_client import ClusterClient
+from network.client.connection import ConnectionFailed
 from network.protocol.errors import ApiError
 from network.protocol.message import Request
 from network.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource

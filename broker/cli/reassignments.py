@@ -11,9 +11,9 @@ from broker.cli.reassignment_files import by_topic, names
 from broker.cli.replica_sizes import Sizes, sizes_on
 from broker.dev.waiting import wait_until
 from log.topic_partition import TopicPartition
-from network.client import ConnectionFailed
-from network.cluster_client import ClusterClient
-from network.cluster_metadata import ClusterMetadata
+from network.client.cluster_client import ClusterClient
+from network.client.cluster_metadata import ClusterMetadata
+from network.client.connection import ConnectionFailed
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

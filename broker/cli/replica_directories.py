@@ -10,7 +10,7 @@ from broker.cli.client import describe
 from broker.cli.errors import CommandError
 from broker.cli.reassignment_files import ANY_DIRECTORY, Reassignment, by_topic
 from log.topic_partition import TopicPartition
-from network.cluster_client import ClusterClient
+from network.client.cluster_client import ClusterClient
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,

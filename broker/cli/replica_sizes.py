@@ -8,8 +8,8 @@ import click
 
 from broker.cli.reassignment_files import by_topic
 from log.topic_partition import TopicPartition
-from network.client import ConnectionFailed
-from network.cluster_client import ClusterClient
+from network.client.cluster_client import ClusterClient
+from network.client.connection import ConnectionFailed
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 

@@ -8,8 +8,8 @@ import click
 
 from broker.cli.client import bootstrap_option, cluster, describe
 from broker.cli.errors import CommandError
-from network.cluster_client import ClusterClient
-from network.cluster_metadata import PartitionMetadata, TopicMetadata
+from network.client.cluster_client import ClusterClient
+from network.client.cluster_metadata import PartitionMetadata, TopicMetadata
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from network.protocol.messages.create_topics import (

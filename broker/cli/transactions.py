@@ -8,7 +8,7 @@ from rich.table import Table
 
 from broker.cli.client import bootstrap_option, cluster, describe
 from broker.cli.errors import CommandError
-from network.cluster_client import TRANSACTION_COORDINATOR, ClusterClient
+from network.client.cluster_client import TRANSACTION_COORDINATOR, ClusterClient
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.describe_producers import (
     DescribeProducersRequest,

@@ -13,7 +13,7 @@ from broker.config.honoured import OWN_LISTENER_KEYS, SERVED_PROTOCOLS, check_ho
 from broker.config.keys import ConfigError, UpdateMode, parse_value
 from broker.config.listeners import Endpoint, parse_endpoints, parse_protocol_map
 from broker.config.versions import MetadataVersion
-from log.properties_text import parse_properties
+from log.files.properties_text import parse_properties
 
 
 class KafkaConfig:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from broker.coordinator.topic_log import Batch
 from broker.coordinator.verification import Ask, Errors, Guards, verify_batches
-from log.old_formats import iter_entries
 from log.partition_log import PartitionLog
+from log.records.old_formats import iter_entries
+from log.records.validation import AppendOrigin
 from log.topic_partition import TopicPartition
-from log.validation import AppendOrigin
 from network.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

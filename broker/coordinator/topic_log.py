@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from log.batch import RecordBatch
-from log.old_formats import LegacyBatch
+from log.records.batch import RecordBatch
+from log.records.old_formats import LegacyBatch
 from network.protocol.errors import ErrorCode
 
 Batch = RecordBatch | LegacyBatch

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from log.batch import RecordBatch
 from log.partition_log import PartitionLog
 from log.producer_entry import VerificationGuard
+from log.records.batch import RecordBatch
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ApiError, ErrorCode
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from broker.cli.errors import CommandError
 from broker.dev.processes import ODRADEK, ManagedProcess, is_listening
 from broker.dev.waiting import wait_until
-from network.cluster_client import ClusterClient
+from network.client.cluster_client import ClusterClient
 from network.protocol.errors import ApiError
 from timer.clock import Clock
 

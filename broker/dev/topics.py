@@ -8,7 +8,7 @@ from broker.cli.client import describe
 from broker.cli.errors import CommandError
 from broker.dev.cluster import DevCluster
 from broker.dev.waiting import wait_until
-from network.cluster_client import ClusterClient
+from network.client.cluster_client import ClusterClient
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from network.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState

@@ -8,7 +8,7 @@ import click
 
 from broker.cli.client import bootstrap_option
 from broker.dev.waiting import wait_until
-from network.cluster_client import GROUP_COORDINATOR, TRANSACTION_COORDINATOR, ClusterClient
+from network.client.cluster_client import GROUP_COORDINATOR, TRANSACTION_COORDINATOR, ClusterClient
 from network.protocol.errors import ApiError
 from timer.clock import SystemClock
 

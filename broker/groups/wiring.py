@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from broker.context import BrokerContext
 from broker.coordinator.internal_topic import InternalTopic
 from broker.coordinator.topics import OFFSETS_TOPIC
 from broker.groups.config import GroupConfig
 from broker.groups.consumer.config import ConsumerGroupConfig
 from broker.groups.coordinator import GroupCoordinator, Surroundings
+from broker.requests.context import BrokerContext
 from timer.purgatory import DelayedOperation, Purgatory
 from timer.scheduler import BackgroundScheduler
 from timer.timer import SystemTimer

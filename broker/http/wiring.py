@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from broker.cluster.metadata_cache import MetadataCache
 from broker.config.kafka_config import KafkaConfig
 from broker.config.keys import ConfigError
 from broker.http.exposition import Exposition
 from broker.http.health import Check, Health
 from broker.http.server import HttpServer
-from broker.metadata_cache import MetadataCache
 from broker.metrics import MetricsRegistry
 from timer.worker import OnError, Workers
 
 if TYPE_CHECKING:
     from controller.zk.kazoo_session import KazooSession
-    from log.manager import LogManager
+    from log.management.manager import LogManager
 
 
 FAILURES_IN_A_ROW = 3

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from broker.replication.isr import (
+from broker.replication.isr.remote_replica import RemoteReplica
+from broker.replication.isr.state import (
     CommittedIsr,
     IsrState,
     LeaderAndIsr,
@@ -21,14 +22,13 @@ from broker.replication.isr import (
     PendingShrinkIsr,
 )
 from broker.replication.partition_environment import PartitionEnvironment
-from broker.replication.remote_replica import RemoteReplica
 from log.append_info import LogAppendInfo
 from log.errors import StorageError, UnexpectedAppendOffsetError
 from log.offsets import LogOffsetMetadata
 from log.partition_log import PartitionLog
 from log.producer_entry import VerificationGuard
+from log.records.validation import AppendOrigin
 from log.topic_partition import TopicPartition
-from log.validation import AppendOrigin
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
 from network.protocol.uuids import ZERO_UUID

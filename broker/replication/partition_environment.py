@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from broker.replication.delayed import DelayedOperations
-from broker.replication.isr import LeaderAndIsr
-from log.manager import LogManager
+from broker.replication.isr.state import LeaderAndIsr
+from broker.replication.waiting.purgatories import DelayedOperations
+from log.management.manager import LogManager
 from log.partition_log import PartitionLog
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ErrorCode

@@ -7,24 +7,20 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from broker.action_queue import ActionQueue
+from broker.cluster.metadata_cache import MetadataCache
 from broker.config.kafka_config import KafkaConfig
 from broker.coordinator.topics import INTERNAL_TOPICS
-from broker.metadata_cache import MetadataCache
-from broker.replication import future_log, partition_reads
-from broker.replication.delayed import DelayedOperations
-from broker.replication.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsCallback
-from broker.replication.delayed_fetch import DelayedFetch, FetchCallback
-from broker.replication.delayed_produce import DelayedProduce, ProduceCallback
-from broker.replication.fetcher_manager import FetcherManager
-from broker.replication.high_watermarks import HighWatermarkCheckpoints
-from broker.replication.log_dir_moves import LogDirMoves
+from broker.fetching.replica_selector import ReplicaSelector
+from broker.replication import partition_reads
+from broker.replication.follower.fetcher_manager import FetcherManager
+from broker.replication.log_dirs import future_log
+from broker.replication.log_dirs.high_watermarks import HighWatermarkCheckpoints
+from broker.replication.log_dirs.moves import LogDirMoves
 from broker.replication.metrics import ReplicaMetrics
 from broker.replication.partition import Partition
 from broker.replication.partition_environment import AlterPartitionSender, IsrMeters
 from broker.replication.partition_metrics import PartitionMetrics
 from broker.replication.partitions import OFFLINE, Partitions
-from broker.replication.replica_selector import ReplicaSelector
 from broker.replication.replica_traffic import ReplicaTraffic
 from broker.replication.results import (
     DeleteRecordsResult,
@@ -34,11 +30,16 @@ from broker.replication.results import (
     LogReadResult,
     PartitionAppendResult,
 )
-from log.manager import LogManager
+from broker.replication.waiting.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsCallback
+from broker.replication.waiting.delayed_fetch import DelayedFetch, FetchCallback
+from broker.replication.waiting.delayed_produce import DelayedProduce, ProduceCallback
+from broker.replication.waiting.purgatories import DelayedOperations
+from broker.requests.action_queue import ActionQueue
+from log.management.manager import LogManager
 from log.partition_log import PartitionLog
 from log.producer_entry import VerificationGuard
+from log.records.validation import AppendOrigin
 from log.topic_partition import TopicPartition
-from log.validation import AppendOrigin
 from network.protocol.errors import ApiError, ErrorCode, error_of
 from network.protocol.uuids import ZERO_UUID
 from timer.clock import Clock

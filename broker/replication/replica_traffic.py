@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.replication.fetch_state import PartitionFetchState
+from broker.replication.follower.fetch_state import PartitionFetchState
 from broker.replication.metrics import ReplicaMetrics
 from broker.replication.partition import Partition
 from broker.replication.partitions import Partitions

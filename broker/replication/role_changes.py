@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.replication.fetch_state import InitialFetchState
+from broker.replication.follower.fetch_state import InitialFetchState
 from broker.replication.partition import Partition
 from broker.replication.partitions import OFFLINE, OfflineSlot
 from broker.replication.replica_manager import ReplicaManager
@@ -32,7 +32,7 @@ from network.protocol.messages.stop_replica import (
 from network.protocol.uuids import ZERO_UUID
 
 if TYPE_CHECKING:
-    from broker.replication.fetcher_manager import FetcherManager
+    from broker.replication.follower.fetcher_manager import FetcherManager
 
 logger = logging.getLogger(__name__)
 

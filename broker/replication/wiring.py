@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from broker.action_queue import ActionQueue
+from broker.cluster.metadata_cache import MetadataCache, Node
 from broker.config.kafka_config import KafkaConfig
-from broker.metadata_cache import MetadataCache, Node
-from broker.replication.alter_partition import AlterPartitionManager
-from broker.replication.delayed import DelayedOperations
-from broker.replication.fetcher import FailedPartitions, FollowerSide, ReplicaFetcher
-from broker.replication.fetcher_manager import FetcherId, FetcherManager
-from broker.replication.leader_endpoint import FetchSettings, RemoteLeader
+from broker.fetching.replica_selector import make_selector
+from broker.replication.follower.fetcher import FailedPartitions, FollowerSide, ReplicaFetcher
+from broker.replication.follower.fetcher_manager import FetcherId, FetcherManager
+from broker.replication.follower.leader_endpoint import FetchSettings, RemoteLeader
+from broker.replication.isr.alter_partition import AlterPartitionManager
+from broker.replication.isr.zk_isr import ZkIsrManager
 from broker.replication.metrics import ReplicaMetrics
 from broker.replication.partition_environment import AlterPartitionSender
 from broker.replication.partitions import Partitions
 from broker.replication.replica_manager import ReplicaManager
-from broker.replication.replica_selector import make_selector
 from broker.replication.replica_traffic import ReplicaTraffic
 from broker.replication.throttle import ReplicationThrottles
-from broker.replication.zk_isr import ZkIsrManager
-from log.manager import LogManager
+from broker.replication.waiting.purgatories import DelayedOperations
+from broker.requests.action_queue import ActionQueue
+from log.management.manager import LogManager
 from timer.clock import Clock
 from timer.metrics import Metrics
 from timer.scheduler import Scheduler
@@ -29,7 +29,7 @@ from timer.timer import SystemTimer
 from timer.worker import Workers
 
 if TYPE_CHECKING:
-    from broker.controller_channel import ControllerChannel
+    from broker.cluster.controller_channel import ControllerChannel
     from controller.zk.client import ZkClient
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from broker.cluster.controller_channel import ControllerChannel
 from broker.config.kafka_config import KafkaConfig
-from broker.controller_channel import ControllerChannel
 from broker.transactions.producer_ids import BlockSource, ProducerIdBlock
 from controller.zk.client import ZkClient
 from network.protocol.api import ApiKey

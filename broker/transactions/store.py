@@ -17,8 +17,8 @@ from broker.coordinator.topics import TRANSACTION_TOPIC, partition_for
 from broker.transactions import records
 from broker.transactions.config import TransactionConfig
 from broker.transactions.state import MAY_EXPIRE, PREPARED, TransactionMetadata, TransactionState, Transition
-from log.batch import HEADER_SIZE
-from log.record import BatchBuilder, Record, iter_records
+from log.records.batch import HEADER_SIZE
+from log.records.record import BatchBuilder, Record, iter_records
 from network.protocol.errors import ApiError, ErrorCode
 from timer.clock import Clock
 

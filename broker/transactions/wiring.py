@@ -5,16 +5,16 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from broker.context import BrokerContext
 from broker.coordinator.internal_topic import InternalTopic
 from broker.coordinator.topics import TRANSACTION_TOPIC, partition_for
+from broker.requests.context import BrokerContext
 from broker.transactions.config import TransactionConfig
 from broker.transactions.coordinator import TransactionCoordinator
 from broker.transactions.markers import MarkerManager
 from broker.transactions.store import TransactionStore
 from broker.transactions.verification import TransactionVerifier, UnsupportedByPeerError
 from log.topic_partition import TopicPartition
-from network.client import Connection, ConnectionFailed
+from network.client.connection import Connection, ConnectionFailed
 from network.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from network.protocol.messages.api_versions import ApiVersionsRequest
 from network.protocol.messages.write_txn_markers import WriteTxnMarkersRequest

@@ -6,21 +6,21 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from log.batch import RecordBatch
 from log.cleaner.offset_map import OffsetMap
 from log.cleaner.output import new_cleaned_segment, split_live_segment, write_batch
 from log.cleaner.retention import CleanerStats, LastRecord, RetentionRules
 from log.cleaner.selection import LogToClean
 from log.cleaner.swap import replace_segments
 from log.cleaner.transactions import CleanedTransactions
-from log.compression import STORED_DECOMPRESSION_LIMIT
 from log.config import LogConfig
 from log.errors import LogCleaningAbortedError
-from log.names import CLEANED_SUFFIX
-from log.old_formats import LegacyBatch, iter_entries
+from log.files.names import CLEANED_SUFFIX
+from log.files.segment import MAX_RELATIVE_OFFSET, LogSegment, SegmentOffsetOverflowError, delete_segment_files
 from log.partition_log import PartitionLog
-from log.record import iter_keys
-from log.segment import MAX_RELATIVE_OFFSET, LogSegment, SegmentOffsetOverflowError, delete_segment_files
+from log.records.batch import RecordBatch
+from log.records.compression import STORED_DECOMPRESSION_LIMIT
+from log.records.old_formats import LegacyBatch, iter_entries
+from log.records.record import iter_keys
 from log.topic_partition import TopicPartition
 
 logger = logging.getLogger(__name__)

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from log.checkpoint import CLEANER_CHECKPOINT, OffsetCheckpoint
 from log.cleaner.selection import LogToClean, cleanable_offsets, is_candidate, log_to_clean
 from log.errors import LogCleaningAbortedError, LogError, StorageError
+from log.files.checkpoint import CLEANER_CHECKPOINT, OffsetCheckpoint
 from log.partition_log import PartitionLog
 from log.topic_partition import TopicPartition
 from timer.clock import Clock

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
-from log.batch import Buffer, RecordBatch
 from log.cleaner.swap import replace_segments
+from log.files.names import CLEANED_SUFFIX
+from log.files.segment import MAX_RELATIVE_OFFSET, LogSegment, SegmentOffsetOverflowError, delete_segment_files
 from log.local_log import LocalLog
-from log.names import CLEANED_SUFFIX
-from log.old_formats import LegacyBatch, iter_entries
 from log.partition_log import PartitionLog
-from log.segment import MAX_RELATIVE_OFFSET, LogSegment, SegmentOffsetOverflowError, delete_segment_files
+from log.records.batch import Buffer, RecordBatch
+from log.records.old_formats import LegacyBatch, iter_entries
 from log.topic_partition import TopicPartition
 
 logger = logging.getLogger(__name__)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import NamedTuple
 
-from log.batch import HEADER_SIZE, LOG_APPEND_TIME, NO_TIMESTAMP, RecordBatch, write_header
 from log.cleaner.offset_map import OffsetMap
 from log.cleaner.transactions import CleanedTransactions
-from log.compression import STORED_DECOMPRESSION_LIMIT, Codec
 from log.errors import CorruptRecordError
-from log.old_formats import LegacyBatch, encode_message, encode_wrapper
-from log.record import BatchBuilder, Record, batch_attributes, iter_keys, iter_records
+from log.records.batch import HEADER_SIZE, LOG_APPEND_TIME, NO_TIMESTAMP, RecordBatch, write_header
+from log.records.compression import STORED_DECOMPRESSION_LIMIT, Codec
+from log.records.old_formats import LegacyBatch, encode_message, encode_wrapper
+from log.records.record import BatchBuilder, Record, batch_attributes, iter_keys, iter_records
 
 
 class LastRecord(NamedTuple):

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from log.checkpoint import fsync_directory
-from log.names import SWAP_SUFFIX
+from log.files.checkpoint import fsync_directory
+from log.files.names import SWAP_SUFFIX
+from log.files.segment import LogSegment
 from log.partition_log import PartitionLog
-from log.segment import LogSegment
 from log.truncation import delete_producer_snapshots
 
 

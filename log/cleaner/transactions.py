@@ -6,9 +6,9 @@ import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from log.batch import RecordBatch
-from log.record import ControlType, control_type_of, iter_records
-from log.txn_index import AbortedTxn, TransactionIndex
+from log.files.txn_index import AbortedTxn, TransactionIndex
+from log.records.batch import RecordBatch
+from log.records.record import ControlType, control_type_of, iter_records
 
 
 @dataclass(slots=True)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeAlias, Typ
 from network.protocol.uuids import ZERO_UUID
 
 if TYPE_CHECKING:
-    from network.file_range import FileRange
+    from network.server.file_range import FileRange
 
 T = TypeVar("T")
 

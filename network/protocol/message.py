@@ -18,7 +18,7 @@ from network.protocol.fields import NEVER, UNSET, Buffer, Field
 from network.protocol.primitives import as_buffer
 
 if TYPE_CHECKING:
-    from network.file_range import FileRange
+    from network.server.file_range import FileRange
 
     Part: TypeAlias = bytes | memoryview | FileRange
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from log.compression import decompress
 from log.errors import LogError
-from log.old_formats import LegacyBatch
+from log.records.compression import decompress
+from log.records.old_formats import LegacyBatch
 from spark_jobs.decode import columns as col
 from spark_jobs.decode import walk
 from spark_jobs.decode.walk import Int64s

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from log.batch import MAX_INT32, RecordBatch, write_header
-from log.compression import Codec, compress
-from log.record import BatchBuilder, Record, batch_attributes, iter_records
+from log.records.batch import MAX_INT32, RecordBatch, write_header
+from log.records.compression import Codec, compress
+from log.records.record import BatchBuilder, Record, batch_attributes, iter_records
 from spark_jobs.compiled import as_buffer, new_buffer
 from spark_jobs.encode import records as enc
 from spark_jobs.encode.records import Int64s

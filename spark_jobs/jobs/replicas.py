@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from log.batch import RecordBatch
-from log.batch_reader import read_batches
-from log.checkpoint import CLEANER_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT, OffsetCheckpoint
 from log.errors import LogError
-from log.names import parse_dir_name
-from log.record import iter_records
+from log.files.checkpoint import CLEANER_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT, OffsetCheckpoint
+from log.files.names import parse_dir_name
+from log.records.batch import RecordBatch
+from log.records.batch_reader import read_batches
+from log.records.record import iter_records
 from spark_jobs.segment_files import log_start_offset, segments_of
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from log.verify import Finding, Severity, Verifier
+from log.tools.verify import Finding, Severity, Verifier
 from spark_jobs.jobs.html import heading, page, paragraph, table
 from spark_jobs.jobs.replicas import compare_replicas
 from spark_jobs.jobs.session import open_session, say, show_result, spark_options

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from network.cluster_client import ClusterClient
+from network.client.cluster_client import ClusterClient
 from network.protocol.errors import ApiError
 from spark_jobs.jobs.reassignment_plan import replica_sizes
 from spark_jobs.jobs.session import say

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from network.client import Connection
+from network.client.connection import Connection
 from network.protocol.messages.list_groups import ListGroupsRequest
 from tests.clients.group_harness import MemberProcess, Members, group_name, names, produce, wait_for
 from tests.clients.offsets import committed_offsets, wait_committed

@@ -23,8 +23,8 @@ from broker.cli.replica_directories import Place, Replica, places
 from broker.cli.replica_sizes import sizes_on
 from broker.dev.waiting import wait_until
 from log.topic_partition import TopicPartition
-from network.cluster_client import ClusterClient
-from network.cluster_metadata import PartitionMetadata
+from network.client.cluster_client import ClusterClient
+from network.client.cluster_metadata import PartitionMetadata
 from network.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from network.client import Connection
+from network.client.connection import Connection
 from network.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.support.cluster import CLOCK, HOST, Broker, Cluster
 from tests.support.consumer_member import RawMember, describe, settle, wait_until

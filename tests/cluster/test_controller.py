@@ -12,7 +12,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from broker.dev.waiting import wait_until
-from network.cluster_client import ClusterClient
+from network.client.cluster_client import ClusterClient
 from network.protocol.errors import ApiError
 from tests.support.cluster import CLOCK, Broker, Cluster
 from tests.support.controllers import controller

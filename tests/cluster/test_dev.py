@@ -14,7 +14,7 @@ import pytest
 
 from broker.dev.processes import free_ports, is_listening
 from broker.dev.waiting import wait_until
-from network.cluster_client import ClusterClient
+from network.client.cluster_client import ClusterClient
 from network.protocol.errors import ApiError
 from tests.support.cluster import CLOCK, HOST, ROOT, python_environment
 

@@ -12,7 +12,7 @@ from broker.config.kafka_config import KafkaConfig
 from broker.dev.processes import free_ports
 from broker.dev.waiting import wait_until
 from broker.server import BrokerServer
-from network.client import Connection
+from network.client.connection import Connection
 from network.protocol.messages.api_versions import ApiVersionsRequest
 from network.protocol.messages.incremental_alter_configs import (
     AlterableConfig,

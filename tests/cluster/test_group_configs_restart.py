@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from network.client import Connection
+from network.client.connection import Connection
 from network.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.support.cluster import CLOCK, HOST, Cluster
 from tests.support.configs import GROUP, alter_config

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from network.client import Connection
+from network.client.connection import Connection
 from network.protocol.errors import ErrorCode as E
 from network.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from network.protocol.messages.delete_groups import DeleteGroupsRequest

@@ -15,8 +15,8 @@ from kazoo.client import KazooClient
 
 from broker.dev.processes import free_ports
 from broker.dev.waiting import wait_until
-from log.batch import iter_batches
-from log.checkpoint import OffsetCheckpoint
+from log.files.checkpoint import OffsetCheckpoint
+from log.records.batch import iter_batches
 from log.topic_partition import TopicPartition
 from tests.cluster.test_controller import eventually, leaders
 from tests.support.cluster import CLOCK, HOST, Broker, Cluster

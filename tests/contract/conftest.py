@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from network.client import Connection
+from network.client.connection import Connection
 from network.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from network.protocol.messages.describe_groups import DescribeGroupsRequest
 from tests.support.cluster import CLOCK, HOST, Cluster, running_cluster

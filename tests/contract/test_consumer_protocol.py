@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from network.client import Connection
+from network.client.connection import Connection
 from network.protocol.errors import ErrorCode as E
 from network.protocol.messages.api_versions import ApiVersionsRequest
 from network.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

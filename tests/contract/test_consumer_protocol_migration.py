@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from network.client import Connection
+from network.client.connection import Connection
 from network.protocol.errors import ErrorCode as E
 from network.protocol.messages import consumer_protocol_subscription as subscription
 from network.protocol.messages.join_group import JoinGroupRequestProtocol

@@ -9,7 +9,7 @@ import uuid
 
 import pytest
 
-from network.client import Connection
+from network.client.connection import Connection
 from network.protocol.errors import ErrorCode as E
 from network.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from network.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity

@@ -19,8 +19,8 @@ import pytest
 from broker.coordinator.topics import partition_for
 from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.records import loader
-from log.batch import iter_batches
-from network.client import Connection
+from log.records.batch import iter_batches
+from network.client.connection import Connection
 from tests.reference import kafka
 from tests.reference.kraft import VERSION
 from tests.support.classic_member import ClassicMember

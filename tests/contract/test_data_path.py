@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from log.compression import Codec
+from log.records.compression import Codec
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from network.protocol.messages.init_producer_id import InitProducerIdRequest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from network.client import Connection
+from network.client.connection import Connection
 from network.protocol.errors import ErrorCode as E
 from network.protocol.messages import alter_configs
 from network.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource

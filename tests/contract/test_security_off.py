@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controller.zk.paths import sanitize
-from network.client import ConnectionFailed
+from network.client.connection import ConnectionFailed
 from network.protocol.errors import ErrorCode
 from network.protocol.message import Request
 from network.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntryDataRequest, OpData

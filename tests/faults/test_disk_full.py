@@ -15,9 +15,9 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from broker.dev.waiting import wait_until
-from log.record import Record, build_batch
-from log.verify import Severity, Verifier
-from network.cluster_client import ClusterClient
+from log.records.record import Record, build_batch
+from log.tools.verify import Severity, Verifier
+from network.client.cluster_client import ClusterClient
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from log.config import LogConfig
-from log.manager import LogManager
+from log.management.manager import LogManager
 from log.partition_log import PartitionLog
-from log.record import iter_records
+from log.records.record import iter_records
+from log.records.validation import check_for_follower
 from log.topic_partition import TopicPartition
-from log.validation import check_for_follower
 from tests.support.cluster import ROOT, python_environment
 from timer.clock import SystemClock
 from timer.scheduler import BackgroundScheduler
@@ -49,7 +49,7 @@ def open_manager(directory: str, flush_messages: int) -> tuple[LogManager, Backg
 
 CHILD = """
 import sys
-from log.record import Record, build_batch
+from log.records.record import Record, build_batch
 from timer.clock import SystemClock
 from tests.faults.test_log_kill import TP, open_manager
 

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from broker.dev.waiting import wait_until
-from log.checkpoint import OffsetCheckpoint
+from log.files.checkpoint import OffsetCheckpoint
 from log.topic_partition import TopicPartition as LogPartition
 from tests.reference.kafka import require
 from tests.support.cluster import CLOCK, Cluster, Kind

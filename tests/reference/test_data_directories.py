@@ -17,12 +17,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from log.config import LogConfig
 from log.fetch_data import FetchIsolation
-from log.manager import LogManager
-from log.meta_properties import read_meta_properties
+from log.files.meta_properties import read_meta_properties
+from log.management.manager import LogManager
 from log.partition_log import PartitionLog
-from log.record import Record, build_batch, iter_records
+from log.records.record import Record, build_batch, iter_records
+from log.records.validation import check_for_follower
 from log.topic_partition import TopicPartition
-from log.validation import check_for_follower
 from tests.reference.kafka import require, run_tool
 from tests.support.cluster import Broker, Cluster
 from tests.support.sessions import await_session_end

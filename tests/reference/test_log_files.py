@@ -9,13 +9,13 @@ import pytest
 
 from log.cleaner.cleaner import Cleaner
 from log.cleaner.selection import cleanable_offsets, log_to_clean
-from log.compression import Codec
 from log.config import LogConfig
-from log.dump import DumpOptions, dump_file, format_item
-from log.old_formats import encode_message, encode_wrapper
 from log.partition_log import PartitionLog
-from log.record import ControlType, EndTxnMarker, Record, build_batch, build_end_txn_marker
-from log.validation import AppendOrigin
+from log.records.compression import Codec
+from log.records.old_formats import encode_message, encode_wrapper
+from log.records.record import ControlType, EndTxnMarker, Record, build_batch, build_end_txn_marker
+from log.records.validation import AppendOrigin
+from log.tools.dump import DumpOptions, dump_file, format_item
 from tests.reference.kafka import run_tool
 from tests.unit.log.harness import Harness
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from network.client import Connection
+from network.client.connection import Connection
 from network.protocol.errors import ErrorCode as E
 from network.protocol.messages import consumer_protocol_assignment as assignment
 from network.protocol.messages import consumer_protocol_subscription as subscription

@@ -13,7 +13,7 @@ from typing import Literal
 from broker.dev.cluster import small_cluster_settings
 from broker.dev.processes import ManagedProcess, free_ports, is_listening
 from broker.dev.waiting import wait_until
-from network.cluster_client import ClusterClient
+from network.client.cluster_client import ClusterClient
 from network.protocol.errors import ApiError
 from tests.reference import kafka
 from tests.support.suspend import suspend

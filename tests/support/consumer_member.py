@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from broker.coordinator.topics import partition_for
-from network.client import Connection
+from network.client.connection import Connection
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup
 from network.protocol.messages.consumer_group_heartbeat import (

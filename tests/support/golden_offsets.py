@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from broker.groups.records import loader
-from log.batch_reader import read_batches
+from log.records.batch_reader import read_batches
 from tests.support.paths import shared_golden
 
 FOLDERS = ["1_clean", "2_clean_after_compaction", "4_unclean_torn_tail", "5_clean_after_recovery"]

@@ -15,9 +15,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaProducer
 
 from broker.dev.waiting import wait_until
-from log.checkpoint import OffsetCheckpoint
+from log.files.checkpoint import OffsetCheckpoint
+from log.tools.verify import Severity, Verifier
 from log.topic_partition import TopicPartition as LogPartition
-from log.verify import Severity, Verifier
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support import wire

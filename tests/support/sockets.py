@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from network.inline import InlineRule
 from network.protocol.header import RequestHeader, encode_request
 from network.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from network.protocol.messages.produce import (
@@ -20,9 +19,10 @@ from network.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from network.request import Request
-from network.server import SocketServer
-from network.server_config import ListenerConfig, SocketServerConfig
+from network.server.inline import InlineRule
+from network.server.request import Request
+from network.server.server_config import ListenerConfig, SocketServerConfig
+from network.server.socket_server import SocketServer
 from timer.clock import SystemClock
 
 WAIT_S = 60.0

@@ -8,10 +8,10 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from log.batch import iter_batches
-from log.compression import Codec
-from log.record import BatchBuilder, Record, iter_records
-from network.client import Connection
+from log.records.batch import iter_batches
+from log.records.compression import Codec
+from log.records.record import BatchBuilder, Record, iter_records
+from network.client.connection import Connection
 from network.protocol.errors import ErrorCode
 from network.protocol.message import Request
 from network.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest

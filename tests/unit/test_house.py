@@ -11,8 +11,8 @@ from collections import Counter
 
 import pytest
 
-from broker.api.registry import HANDLERS
-from broker.handlers import import_handlers
+from broker.requests.handlers import import_handlers
+from broker.requests.registry import HANDLERS
 from network.protocol.api import API
 from tests.support.house import Module, calls, circles, long_functions, parse, private_uses, product
 
@@ -38,7 +38,7 @@ CIRCLES: list[set[str]] = [
         "log.appends",
         "log.offset_lookup",
         "log.partition_log",
-        "log.retention",
+        "log.management.retention",
         "log.truncation",
     },
 ]
@@ -57,12 +57,12 @@ THREADS = {
     # event loops, those of the handler pool count their idle time and end one by one), and pools.
     "broker/dev/parent.py": 1,  # a child watches the pipe of its parent before anything else of ours is imported
     "timer/worker.py": 1,
-    "network/acceptor.py": 1,
-    "network/handler_pool.py": 1,
-    "network/processor.py": 1,
-    "network/server.py": 1,
+    "network/server/acceptor.py": 1,
+    "network/server/handler_pool.py": 1,
+    "network/server/processor.py": 1,
+    "network/server/socket_server.py": 1,
     "broker/http/server.py": 1,
-    "log/log_dir_loading.py": 2,
+    "log/management/log_dir_loading.py": 2,
 }
 
 CHANCE = {
@@ -77,11 +77,11 @@ CHANCE = {
     "controller/zk/embedded/store.py": 1,
     # To be handed in, as the clock is.
     "log/local_log.py": 1,
-    "log/names.py": 1,
+    "log/files/names.py": 1,
     "controller/zk/brokers.py": 1,
     "controller/zk/placement.py": 1,
     "broker/groups/coordinator.py": 1,
-    "broker/replication/fetch_session.py": 1,
+    "broker/fetching/fetch_session.py": 1,
 }
 
 CLOCK = {"timer/clock.py": 3}
@@ -90,7 +90,7 @@ USES = {"clock": CLOCK, "thread": THREADS, "chance": CHANCE}
 
 LINES = 70
 LONG = {
-    "log.record_walk._walk": "the fields of a record unrolled: a call for each would double the time of a record",
+    "log.records.record_walk._walk": "the fields of a record unrolled: a call for each would double its time",
     "spark_jobs.decode.walk.walk_records": "the same loop for numba, which compiles it whole",
 }
 

@@ -17,8 +17,8 @@ from broker.groups.consumer import changes
 from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.offsets.group_offsets import CommittedOffset, GroupOffsets
 from broker.groups.records import keys, values
-from log.batch import RecordBatch
-from log.record import ControlType, control_type_of, iter_records
+from log.records.batch import RecordBatch
+from log.records.record import ControlType, control_type_of, iter_records
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ProtocolError
 from timer.clock import Clock

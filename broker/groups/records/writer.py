@@ -13,7 +13,7 @@ from broker.groups.config import GroupConfig
 from broker.groups.offsets.committer import TransactionalProducer
 from broker.groups.offsets.group_offsets import OffsetAndMetadata
 from broker.groups.records import keys, values
-from log.record import BatchBuilder
+from log.records.record import BatchBuilder
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ErrorCode
 from timer.clock import Clock

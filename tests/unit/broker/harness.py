@@ -9,14 +9,12 @@ from typing import Any
 
 import pytest
 
-from broker.action_queue import ActionQueue
+from broker.cluster.metadata_cache import MetadataCache
 from broker.config.kafka_config import KafkaConfig
-from broker.metadata_cache import MetadataCache
 from broker.metrics import MetricsRegistry
-from broker.replication.delayed import DelayedOperations
-from broker.replication.fetch_state import InitialFetchState
-from broker.replication.fetcher import FailedPartitions
-from broker.replication.fetcher_manager import FetcherManager
+from broker.replication.follower.fetch_state import InitialFetchState
+from broker.replication.follower.fetcher import FailedPartitions
+from broker.replication.follower.fetcher_manager import FetcherManager
 from broker.replication.metrics import ReplicaMetrics
 from broker.replication.partition import Partition
 from broker.replication.partitions import Partitions
@@ -25,11 +23,13 @@ from broker.replication.replica_traffic import ReplicaTraffic
 from broker.replication.results import PartitionAppendResult
 from broker.replication.role_changes import RoleChanges
 from broker.replication.throttle import ReplicationThrottles
+from broker.replication.waiting.purgatories import DelayedOperations
+from broker.requests.action_queue import ActionQueue
 from log.config import LogConfig
-from log.manager import LogManager
+from log.management.manager import LogManager
 from log.offsets import LogOffsetMetadata
+from log.records.validation import AppendOrigin
 from log.topic_partition import TopicPartition
-from log.validation import AppendOrigin
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionState,

@@ -9,8 +9,8 @@ from click.testing import CliRunner
 
 from broker.cli.log import command
 from broker.cli.log_decoders import offsets_decoder, transaction_log_decoder
-from log.dump import DumpOptions, dump_file, format_item
-from log.record import Record
+from log.records.record import Record
+from log.tools.dump import DumpOptions, dump_file, format_item
 from tests.support.paths import GOLDEN, shared_golden
 
 PARTITION = GOLDEN / "log" / "1_clean" / "data" / "golden-0"

@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from broker.controller_channel import ControllerChannel
+from broker.cluster.controller_channel import ControllerChannel
+from broker.cluster.metadata_cache import MetadataCache
 from broker.coordinator.verification import Question
-from broker.log_dir_failures import LogDirFailures
-from broker.metadata_cache import MetadataCache
 from broker.metrics import MetricsRegistry
-from broker.replication.alter_partition import AlterPartitionManager
-from broker.replication.fetch_state import InitialFetchState
-from broker.replication.fetcher import FailedPartitions, FollowerSide, ReplicaFetcher
-from broker.replication.isr import LeaderAndIsr, LeaderRecoveryState
-from broker.replication.log_dir_moves import LogDirMover
+from broker.replication.follower.fetch_state import InitialFetchState
+from broker.replication.follower.fetcher import FailedPartitions, FollowerSide, ReplicaFetcher
+from broker.replication.isr.alter_partition import AlterPartitionManager
+from broker.replication.isr.state import LeaderAndIsr, LeaderRecoveryState
+from broker.replication.log_dirs.failures import LogDirFailures
+from broker.replication.log_dirs.moves import LogDirMover
 from broker.replication.partitions import Partitions
 from broker.transactions.verification import TransactionVerifier
 from controller.channel_manager import BrokerChannel

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from broker.api.produce import first_batch_fault
-from log.compression import Codec
-from log.record import Record, build_batch
+from log.records.compression import Codec
+from log.records.record import Record, build_batch
 from network.protocol.errors import ErrorCode
 
 BATCH = bytes(build_batch([Record(0, 1_700_000_000_000, b"k", b"v")]))

@@ -8,13 +8,13 @@ from pathlib import Path
 from log.append_info import LogAppendInfo
 from log.config import LogConfig
 from log.fetch_data import FetchIsolation
-from log.loader import LoadOptions, open_log
+from log.files.segment import LogSegment
 from log.local_log import LogEnvironment
+from log.management.loader import LoadOptions, open_log
 from log.partition_log import PartitionLog
-from log.record import Record, build_batch, iter_records
-from log.segment import LogSegment
+from log.records.record import Record, build_batch, iter_records
+from log.records.validation import AppendOrigin, check_for_follower
 from log.topic_partition import TopicPartition
-from log.validation import AppendOrigin, check_for_follower
 from timer.clock import ManualClock
 from timer.scheduler import ManualScheduler
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.checkpoint import OffsetCheckpoint, replace_file
 from log.config import LogConfig
 from log.errors import CorruptCheckpointError, StorageError
+from log.files.checkpoint import OffsetCheckpoint, replace_file
 from log.leader_epoch import EpochEntry, LeaderEpochCache, leader_epoch_checkpoint
 from log.topic_partition import TopicPartition
 from tests.unit.log.golden import SMALL

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from log.batch import RecordBatch, iter_batches
 from log.cleaner.cleaner import Cleaner, group_segments
 from log.cleaner.log_cleaner import CleanerConfig, LogCleaner, Throttler
 from log.cleaner.manager import CleanerManager
@@ -17,8 +16,9 @@ from log.cleaner.offset_map import OffsetMap
 from log.cleaner.selection import cleanable_offsets, is_candidate, log_to_clean
 from log.config import LogConfig
 from log.errors import LogCleaningAbortedError, LogError
-from log.record import ControlType, EndTxnMarker, Record, build_batch, build_end_txn_marker, iter_records
-from log.validation import AppendOrigin
+from log.records.batch import RecordBatch, iter_batches
+from log.records.record import ControlType, EndTxnMarker, Record, build_batch, build_end_txn_marker, iter_records
+from log.records.validation import AppendOrigin
 from tests.unit.log.golden import SMALL
 from tests.unit.log.harness import TP, Harness, contents
 from timer.clock import ManualClock

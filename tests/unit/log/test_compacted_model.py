@@ -16,12 +16,12 @@ import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from log.batch import RecordBatch
 from log.cleaner.log_cleaner import LogCleaner
 from log.config import LogConfig
 from log.fetch_data import FetchIsolation
-from log.record import ControlType, EndTxnMarker, Record, build_batch, build_end_txn_marker, iter_records
-from log.validation import AppendOrigin, check_for_follower
+from log.records.batch import RecordBatch
+from log.records.record import ControlType, EndTxnMarker, Record, build_batch, build_end_txn_marker, iter_records
+from log.records.validation import AppendOrigin, check_for_follower
 from tests.unit.log.harness import Harness
 
 HORIZON_MS = 1000

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from log.checkpoint import OffsetCheckpoint
 from log.config import LogConfig
-from log.manager import LogManager
-from log.meta_properties import read_meta_properties
-from log.producer_snapshot import read_snapshot
-from log.record import iter_records
+from log.files.checkpoint import OffsetCheckpoint
+from log.files.meta_properties import read_meta_properties
+from log.files.producer_snapshot import read_snapshot
+from log.management.manager import LogManager
+from log.records.record import iter_records
+from log.records.validation import check_for_follower
 from log.topic_partition import TopicPartition
-from log.validation import check_for_follower
 from tests.support.paths import shared_golden
 from timer.clock import ManualClock
 from timer.scheduler import ManualScheduler

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from log.errors import CorruptIndexError, LogError, OffsetsOutOfOrderError
-from log.file_range import LogFileRange, OpenFile, OpenFileBound
-from log.offset_index import OffsetIndex, OffsetPosition
-from log.time_index import TimeIndex, TimestampOffset
+from log.files.file_range import LogFileRange, OpenFile, OpenFileBound
+from log.files.offset_index import OffsetIndex, OffsetPosition
+from log.files.time_index import TimeIndex, TimestampOffset
 from tests.unit.log.golden import SMALL
 
 

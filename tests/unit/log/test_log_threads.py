@@ -9,9 +9,9 @@ import time
 from log.config import LogConfig
 from log.errors import OffsetOutOfRangeError
 from log.fetch_data import FetchIsolation
-from log.file_range import OpenFileBound
-from log.record import iter_records
-from log.validation import check_for_follower
+from log.files.file_range import OpenFileBound
+from log.records.record import iter_records
+from log.records.validation import check_for_follower
 from tests.unit.log.harness import Harness, append
 
 SECONDS = 1.5

@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from log.errors import InconsistentMetadataError
-from log.meta_properties import (
+from log.files.meta_properties import (
     MetaProperties,
     check_meta_properties,
     ensure_meta_properties,
     read_meta_properties,
     write_meta_properties,
 )
-from log.partition_metadata import PartitionMetadataFile
-from log.properties_text import format_properties, parse_properties
+from log.files.partition_metadata import PartitionMetadataFile
+from log.files.properties_text import format_properties, parse_properties
 from tests.unit.log.golden import SMALL
 
 

@@ -16,8 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from log.config import LogConfig
 from log.errors import OutOfOrderSequenceError
 from log.fetch_data import FetchIsolation
-from log.record import Record, build_batch, iter_records
-from log.validation import check_for_follower
+from log.records.record import Record, build_batch, iter_records
+from log.records.validation import check_for_follower
 from tests.unit.log.harness import Harness, batch
 
 CONFIG = LogConfig(

@@ -6,7 +6,7 @@ import pytest
 
 from log.config import LogConfig
 from log.offsets import TimestampAndOffset
-from log.record import Record, build_batch
+from log.records.record import Record, build_batch
 from tests.unit.log.harness import Harness, append
 
 

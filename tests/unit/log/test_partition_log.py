@@ -16,8 +16,8 @@ from log.errors import (
 )
 from log.fetch_data import FetchIsolation
 from log.offsets import LogOffsetMetadata
-from log.record import ControlType, EndTxnMarker, build_end_txn_marker
-from log.validation import AppendOrigin
+from log.records.record import ControlType, EndTxnMarker, build_end_txn_marker
+from log.records.validation import AppendOrigin
 from tests.unit.log.harness import Harness, append, batch, contents, segment_bases
 
 

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.batch import MAX_INT32, RecordBatch, iter_batches
 from log.errors import (
     CorruptIndexError,
     CorruptSnapshotError,
@@ -15,14 +14,15 @@ from log.errors import (
     OutOfOrderSequenceError,
     TransactionCoordinatorFencedError,
 )
+from log.files.producer_snapshot import decode_snapshot, encode_snapshot, read_snapshot
+from log.files.txn_index import AbortedTxn, TransactionIndex
 from log.leader_epoch import LeaderEpochCache, leader_epoch_checkpoint
 from log.producer_entry import BatchMetadata, ProducerStateEntry
-from log.producer_snapshot import decode_snapshot, encode_snapshot, read_snapshot
 from log.producer_state import CompletedTxn, ProducerStateConfig, ProducerStateManager
-from log.record import ControlType, EndTxnMarker, Record, build_batch, build_end_txn_marker
+from log.records.batch import MAX_INT32, RecordBatch, iter_batches
+from log.records.record import ControlType, EndTxnMarker, Record, build_batch, build_end_txn_marker
+from log.records.validation import AppendOrigin
 from log.topic_partition import TopicPartition
-from log.txn_index import AbortedTxn, TransactionIndex
-from log.validation import AppendOrigin
 from tests.unit.log.golden import roots
 from timer.clock import ManualClock
 

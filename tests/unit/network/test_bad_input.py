@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from network.inline import InlineRule
 from network.protocol.messages.api_versions import ApiVersionsResponse
+from network.server.inline import InlineRule
 from tests.support.sockets import EchoBroker, Servers, api_versions_frame, produce_frame, wait_until
 
 INLINE = InlineRule({0: None, 18: None})

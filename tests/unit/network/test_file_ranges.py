@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import network.outbox as outbox
-from network.inline import InlineRule
+import network.server.outbox as outbox
 from network.protocol.header import RequestHeader, decode_response, encode_request
 from network.protocol.messages.fetch import (
     FetchableTopicResponse,
@@ -20,9 +19,10 @@ from network.protocol.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
-from network.request import Request
-from network.server_config import ListenerConfig
-from network.transport import PlaintextTransport
+from network.server.inline import InlineRule
+from network.server.request import Request
+from network.server.server_config import ListenerConfig
+from network.server.transport import PlaintextTransport
 from tests.support.sockets import RawClient, Servers, wait_until
 
 BOTH = pytest.mark.parametrize("inline", [None, InlineRule({1: None})], ids=["pool", "inline"])
@@ -216,7 +216,7 @@ def test_cold_ranges_are_read_by_another_thread(
         return really_preadv(fd, buffers, position)
 
     monkeypatch.setattr(outbox, "in_page_cache", lambda fd, position, size: position in warm)
-    monkeypatch.setattr("network.response_writer.os.preadv", read_through)
+    monkeypatch.setattr("network.server.response_writer.os.preadv", read_through)
     ranges = [Range(fd, 100, 5_000_000)]
     client = servers.connect(servers.start(FetchBroker(ranges)))
     client.send(fetch_frame())
@@ -238,7 +238,7 @@ def test_peer_that_leaves_while_a_range_is_warmed(
         assert go_on.wait(60)
 
     monkeypatch.setattr(outbox, "in_page_cache", lambda fd, position, size: False)
-    monkeypatch.setattr("network.response_writer._read_through", read_through)
+    monkeypatch.setattr("network.server.response_writer._read_through", read_through)
     server = servers.start(FetchBroker(ranges), connections_max_idle_ms=1_000)
     client = servers.connect(server)
     client.send(fetch_frame())

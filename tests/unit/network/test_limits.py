@@ -8,20 +8,20 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from network.connection_quotas import (
+from network.server.connection_quotas import (
     ConnectionQuotas,
     ConnectionRate,
     ConnectionRateExceeded,
     QuotaWindow,
     TooManyConnections,
 )
-from network.inline import NEVER
-from network.memory_pool import MemoryPool
-from network.processor import Processor
-from network.request import Request
-from network.request_channel import RequestChannel
-from network.request_metrics import RequestMetrics
-from network.server_config import NEW_CONNECTIONS_PER_PROCESSOR, ListenerConfig
+from network.server.inline import NEVER
+from network.server.memory_pool import MemoryPool
+from network.server.processor import Processor
+from network.server.request import Request
+from network.server.request_channel import RequestChannel
+from network.server.request_metrics import RequestMetrics
+from network.server.server_config import NEW_CONNECTIONS_PER_PROCESSOR, ListenerConfig
 from tests.support.sockets import EchoBroker, RawClient, Servers, produce_frame, wait_until
 from timer.clock import ManualClock
 from timer.metrics import NULL_METRICS

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from network import outbox
+from network.server import outbox
 from tests.support.paths import ROOT
 
 
@@ -17,7 +17,7 @@ def test_a_gathered_write_without_msg_more() -> None:
     program = (
         "import socket\n"
         "del socket.MSG_MORE\n"
-        "from network.transport import PlaintextTransport\n"
+        "from network.server.transport import PlaintextTransport\n"
         "ours, theirs = socket.socketpair()\n"
         "assert PlaintextTransport(ours).sendmsg([b'one', b'two'], True) == 6\n"
         "assert theirs.recv(10) == b'onetwo'\n"

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from network.inline import InlineRule
-from network.request import Request
-from network.server_config import ListenerConfig
+from network.server.inline import InlineRule
+from network.server.request import Request
+from network.server.server_config import ListenerConfig
 from tests.support.sockets import EchoBroker, Servers, produce_frame, wait_until
 
 INLINE = InlineRule({0: None})
@@ -126,7 +126,7 @@ def test_requests_in_flight_are_answered_at_shutdown(
 def test_a_parked_request_does_not_hold_up_shutdown_and_its_answer_is_dropped(
     servers: Servers, broker: EchoBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("network.server._DRAIN_S", 100.0)  # what requests in flight get
+    monkeypatch.setattr("network.server.socket_server._DRAIN_S", 100.0)  # what requests in flight get
     parked: list[Request] = []
     broker.hook = lambda request: parked.append(request) is None
     server = servers.start(broker)

@@ -6,10 +6,10 @@ import threading
 
 import pytest
 
-from network.client import Connection, ConnectionFailed
-from network.inline import InlineRule, at_most
+from network.client.connection import Connection, ConnectionFailed
 from network.protocol.messages.produce import ProduceResponse
-from network.request import Request
+from network.server.inline import InlineRule, at_most
+from network.server.request import Request
 from tests.support.sockets import EchoBroker, Servers, produce, produce_frame, wait_until
 
 INLINE = InlineRule({0: None, 18: None})

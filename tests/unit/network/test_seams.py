@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from network.authenticator import AuthenticationStep, SessionExpired
-from network.connection_info import ConnectionInfo
-from network.inline import InlineRule
 from network.protocol.errors import ProtocolError
 from network.protocol.header import RequestHeader
-from network.server_config import ListenerConfig
-from network.transport import PlaintextTransport, Transport
+from network.server.authenticator import AuthenticationStep, SessionExpired
+from network.server.connection_info import ConnectionInfo
+from network.server.inline import InlineRule
+from network.server.server_config import ListenerConfig
+from network.server.transport import PlaintextTransport, Transport
 from tests.support.sockets import EchoBroker, RawClient, Servers, api_versions_frame, produce_frame, wait_until
 
 BOTH = pytest.mark.parametrize("inline", [None, InlineRule({0: None, 18: None})], ids=["pool", "inline"])

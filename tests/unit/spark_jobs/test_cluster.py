@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
-from network.client import ConnectionFailed
-from network.cluster_metadata import BrokerAddress, ClusterMetadata, PartitionMetadata, TopicMetadata
+from network.client.cluster_metadata import BrokerAddress, ClusterMetadata, PartitionMetadata, TopicMetadata
+from network.client.connection import ConnectionFailed
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,

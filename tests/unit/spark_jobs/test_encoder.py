@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from log.batch import RecordBatch, iter_batches
-from log.compression import Codec
-from log.record import iter_records
+from log.records.batch import RecordBatch, iter_batches
+from log.records.compression import Codec
+from log.records.record import iter_records
 from spark_jobs.encode.encoder import Columns, Headers, RowError, Slices, encode_batches
 from spark_jobs.encode.records import hash_keys
 

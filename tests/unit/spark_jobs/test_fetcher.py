@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from network.client import ConnectionFailed
-from network.cluster_metadata import BrokerAddress
+from network.client.cluster_metadata import BrokerAddress
+from network.client.connection import ConnectionFailed
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from spark_jobs import fetcher as subject

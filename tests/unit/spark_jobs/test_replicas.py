@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from log.compression import Codec
-from log.record import Record, build_batch
+from log.records.compression import Codec
+from log.records.record import Record, build_batch
 from spark_jobs.jobs.segment_audit import audit_partition, report
 
 

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("pyspark.sql.datasource")
 
-from log.verify import Finding, Severity
+from log.tools.verify import Finding, Severity
 from spark_jobs.jobs.segment_audit import index_findings_once
 
 LOG, INDEX, TIMES = "/d/t-0/00.log", "/d/t-0/00.index", "/d/t-0/00.timeindex"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from log.batch_reader import read_batches
-from log.compression import Codec
-from log.old_formats import LegacyBatch
-from log.record import Record, build_batch, iter_records
+from log.records.batch_reader import read_batches
+from log.records.compression import Codec
+from log.records.old_formats import LegacyBatch
+from log.records.record import Record, build_batch, iter_records
 from log.topic_partition import TopicPartition
 from spark_jobs.decode.decoder import CorruptBatchError
 from spark_jobs.pushdown import Bounds

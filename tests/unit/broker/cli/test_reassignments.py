@@ -19,7 +19,7 @@ from broker.cli.reassignment_throttles import (
 )
 from broker.cli.reassignments import Ongoing, Watch, submit, wait_until_done
 from log.topic_partition import TopicPartition
-from network.client import ConnectionFailed
+from network.client.connection import ConnectionFailed
 from network.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,

@@ -7,8 +7,8 @@ import pytest
 
 from broker.coordinator.internal_topic import InternalTopic
 from broker.coordinator.verification import Question, verify_batches
-from log.batch import RecordBatch
-from log.record import BatchBuilder, iter_records
+from log.records.batch import RecordBatch
+from log.records.record import BatchBuilder, iter_records
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ApiError
 from network.protocol.errors import ErrorCode as E

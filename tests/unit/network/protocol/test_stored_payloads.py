@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from log.batch import iter_batches
-from log.record import iter_records
+from log.records.batch import iter_batches
+from log.records.record import iter_records
 from network.protocol.errors import ProtocolError
 from network.protocol.message import StoredPayload, payload_version
 from network.protocol.messages import consumer_group_metadata_key, consumer_group_regular_expression_key

@@ -12,7 +12,7 @@ from broker.groups.consumer.model import MemberState
 from broker.groups.consumer.states import ConsumerGroupState
 from broker.groups.offsets.committer import Committer, TransactionalProducer
 from broker.groups.records import keys
-from log.record import BatchBuilder
+from log.records.record import BatchBuilder
 from network.protocol.errors import ApiError
 from network.protocol.errors import ErrorCode as E
 from tests.support.consumer_groups import CONFIG, Client, consumer_coordinator, group_of, stored_state

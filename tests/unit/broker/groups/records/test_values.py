@@ -6,7 +6,7 @@ import pytest
 
 from broker.groups.offsets.group_offsets import OffsetAndMetadata
 from broker.groups.records import keys, values
-from log.record import iter_records
+from log.records.record import iter_records
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ProtocolError
 from network.protocol.messages.offset_commit_value import OffsetCommitValue

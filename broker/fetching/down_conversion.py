@@ -1,0 +1,59 @@
+"""What old consumers get: records in the format their Fetch version knows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from log.records.old_formats import down_convert, iter_entries
+from network.protocol.errors import ErrorCode
+from network.protocol.messages.fetch import PartitionData
+
+if TYPE_CHECKING:
+    from broker.replication.replica_manager import ReplicaManager
+    from log.topic_partition import TopicPartition
+
+_MAGIC_AT, _CODEC_AT = 16, 22
+_HEADER_SIZE = 61
+_ZSTD = 4
+FIRST_VERSION_WITH_ZSTD = 10
+FIRST_VERSION_OF_MAGIC_2 = 4
+
+
+def convert_answer(answer: PartitionData, tp: TopicPartition, version: int, manager: ReplicaManager) -> None:
+    """Convert the records of `answer` in place if `version` is too old for them, or replace them by an error."""
+    if version >= FIRST_VERSION_WITH_ZSTD:
+        return
+    partition = manager.partitions.get(tp)
+    log = None if partition is None else partition.log
+    if log is None:
+        return
+    if log.config.compression_type == "zstd":
+        _fail(answer, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        return
+    if version >= FIRST_VERSION_OF_MAGIC_2:
+        return
+    records: Any = answer.records
+    if records is None or not len(records):
+        return
+    magic = 0 if version <= 1 else 1
+    data = records if isinstance(records, bytes) else records.read()
+    if len(data) <= _MAGIC_AT or data[_MAGIC_AT] <= magic:
+        return
+    if not log.config.message_downconversion_enable:
+        _fail(answer, ErrorCode.UNSUPPORTED_VERSION)
+        return
+    converted = down_convert(iter_entries(data), magic)
+    if not isinstance(records, bytes):
+        records.release()
+    answer.records = converted
+    manager.metrics.topic(tp.topic).fetch_conversions.mark()
+    manager.metrics.all_topics.fetch_conversions.mark()
+
+
+def _fail(answer: PartitionData, code: ErrorCode) -> None:
+    release = getattr(answer.records, "release", None)
+    if release is not None:
+        release()
+    answer.records = b""
+    answer.error_code = code
+    answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = -1

@@ -1,0 +1,1 @@
+"""The follower: fetches from the leader, cuts its log where they differ."""

@@ -1,0 +1,1 @@
+"""What waits for replicas: one delayed operation a file, and their purgatories."""

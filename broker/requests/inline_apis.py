@@ -1,0 +1,57 @@
+"""The named list of requests that a processor may run itself.
+
+Nothing on it may wait: no decompression, no fsync, no ZooKeeper, no cold read. (Sending a range that is not in the
+page cache is the network layer's affair.)
+"""
+
+from __future__ import annotations
+
+from broker.api.metadata import creates_topics_of
+from broker.requests.context import BrokerContext
+from log.config import MAX_INT64
+from network.protocol.api import ApiKey
+from network.server.inline import InlineRule
+from network.server.request import Request
+
+MAX_PRODUCE_BYTES = 1 << 20
+MAX_METADATA_TOPICS = 100
+_CODEC_AT, _MAGIC_AT, _HEADER_SIZE = 22, 16, 61
+_NOT_INLINE = 0x07 | 0x10  # compressed or transactional
+
+
+def inline_rule(broker: BrokerContext) -> InlineRule:
+    def produce(request: Request) -> bool:
+        """Uncompressed batches of the current format for topics that are not flushed record by record."""
+        if request.size > MAX_PRODUCE_BYTES:
+            return False
+        for topic in request.message.topic_data:
+            for data in topic.partition_data:
+                records = data.records
+                if records is None or len(records) < _HEADER_SIZE or records[_MAGIC_AT] != 2:
+                    return False
+                if records[_CODEC_AT] & _NOT_INLINE:
+                    return False
+                log = broker.replica_manager.partitions.log_of(topic.name, data.index)
+                if log is None:
+                    return False
+                config = log.config
+                if config.compact or config.flush_messages != MAX_INT64:
+                    return False
+        return True
+
+    def metadata(request: Request) -> bool:
+        topics = request.message.topics
+        known = len(broker.metadata_cache.snapshot.topics)
+        if topics is None:
+            return known <= MAX_METADATA_TOPICS
+        return len(topics) <= MAX_METADATA_TOPICS and not creates_topics_of(broker, request.message)
+
+    return InlineRule(
+        {
+            ApiKey.PRODUCE: produce,
+            ApiKey.FETCH: None,
+            ApiKey.API_VERSIONS: None,
+            ApiKey.METADATA: metadata,
+            ApiKey.HEARTBEAT: None,
+        }
+    )

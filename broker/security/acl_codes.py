@@ -1,0 +1,28 @@
+"""The codes in ACL requests that no broker can make sense of, whether it has an authorizer or not."""
+
+from __future__ import annotations
+
+from broker.requests.registry import RefusedError
+
+UNKNOWN = 0
+ANY_PATTERN, LITERAL = 1, 3
+
+
+def check_codes(
+    version: int,
+    resource_type: int,
+    pattern_type: int,
+    operation: int,
+    permission: int,
+    *,
+    version_0_patterns: tuple[int, ...],
+) -> None:
+    """Raises `RefusedError`, which closes the connection, for a code that means UNKNOWN.
+
+    Codes beyond the last known one are read as UNKNOWN, too, but are let through: Kafka looks for the 0 alone.
+    Version 0 has no field for the pattern, so it never differs from `version_0_patterns`.
+    """
+    if UNKNOWN in (resource_type, pattern_type, operation, permission):
+        raise RefusedError("an ACL filter or binding has an UNKNOWN element")
+    if version == 0 and pattern_type not in version_0_patterns:
+        raise RefusedError(f"version 0 of the ACL requests has no pattern type {pattern_type}")

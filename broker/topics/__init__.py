@@ -1,0 +1,1 @@
+"""Topics made, grown and deleted on behalf of clients."""

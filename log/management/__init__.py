@@ -1,0 +1,1 @@
+"""Many logs: directories, loading and recovery, retention, deletion, moves."""

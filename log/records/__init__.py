@@ -1,0 +1,1 @@
+"""Record batches: their bytes, codecs and rules. Nothing here knows of files."""

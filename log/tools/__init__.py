@@ -1,0 +1,1 @@
+"""Reading files of a data directory apart from a broker."""

@@ -1,0 +1,1 @@
+"""The client that brokers, commands and jobs use."""

@@ -1,0 +1,1 @@
+"""The server: acceptors, processors, the request channel and the handlers' pool."""

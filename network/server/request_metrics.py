@@ -1,0 +1,107 @@
+"""Times, sizes and rates of requests, by API (`kafka.network:type=RequestMetrics`).
+
+A finished request costs the processor one append; the histograms are fed in batches. Times are whole milliseconds, so
+most values of a batch are equal.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from network.server.request import Request
+    from timer.metrics import Histogram, Meter, Metrics
+
+GROUP = "kafka.network"
+TYPE = "RequestMetrics"
+_MS = 1_000_000
+_PENDING_BOUND = 1024
+_HISTOGRAMS = (
+    "RequestBytes",
+    "RequestQueueTimeMs",
+    "LocalTimeMs",
+    "RemoteTimeMs",
+    "ThrottleTimeMs",
+    "ResponseQueueTimeMs",
+    "ResponseSendTimeMs",
+    "TotalTimeMs",
+)
+
+
+class RequestMetrics:
+    """Collects finished requests of one processor; used from that processor's thread only.
+
+    At most `_PENDING_BOUND` requests wait to be counted; then `record` counts them itself.
+    """
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._pending: list[tuple[Any, ...]] = []
+        self._histograms: dict[str, tuple[Histogram, ...]] = {}
+        self._rates: dict[tuple[str, int], Meter] = {}
+        self.requests = 0
+        """Requests counted since the start; like `request_bytes` up to date with the last flush."""
+        self.request_bytes = 0
+
+    def record(self, request: Request, done_ns: int) -> None:
+        header = request.header
+        pending = self._pending
+        pending.append(
+            (
+                request.metric_names,
+                header.api_version,
+                request.size,
+                request.received_ns,
+                request.dequeued_ns,
+                request.local_done_ns,
+                request.response_ready_ns,
+                request.response_dequeued_ns,
+                done_ns,
+                request.throttle_time_ms,
+            )
+        )
+        if len(pending) >= _PENDING_BOUND:
+            self.flush()
+
+    def flush(self) -> None:
+        """Feed what has been recorded to the registry."""
+        pending, self._pending = self._pending, []
+        counts: dict[tuple[Any, ...], int] = {}
+        for names, version, size, received, dequeued, local, ready, taken, done, throttle in pending:
+            # A handler that answered before it returned did all its work locally.
+            local_end = local if received < local < ready else ready
+            values = (
+                names,
+                version,
+                size,
+                (dequeued - received) // _MS if dequeued > received else 0,
+                (local_end - dequeued) // _MS if local_end > dequeued > 0 else 0,
+                (ready - local_end) // _MS if ready > local_end > 0 else 0,
+                throttle,
+                (taken - ready) // _MS if taken > ready else 0,
+                (done - taken) // _MS if done > taken > 0 else 0,
+                (done - received) // _MS if done > received else 0,
+            )
+            counts[values] = counts.get(values, 0) + 1
+        for (names, version, *values_of_one), count in counts.items():
+            self.requests += count
+            self.request_bytes += values_of_one[0] * count
+            for name in names:
+                for histogram, value in zip(self._of(name), values_of_one, strict=True):
+                    histogram.update(value, count)
+                self._rate(name, version).mark(count)
+
+    def _of(self, name: str) -> tuple[Histogram, ...]:
+        found = self._histograms.get(name)
+        if found is None:
+            make = self._metrics.histogram
+            found = tuple(make(GROUP, TYPE, histogram, request=name) for histogram in _HISTOGRAMS)
+            self._histograms[name] = found
+        return found
+
+    def _rate(self, name: str, version: int) -> Meter:
+        found = self._rates.get((name, version))
+        if found is None:
+            found = self._metrics.meter(GROUP, TYPE, "RequestsPerSec", request=name, version=str(version))
+            self._rates[(name, version)] = found
+        return found

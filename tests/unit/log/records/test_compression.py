@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import contextlib
+import gzip
+import struct
+
+import cramjam
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from log.errors import DecompressionError, RecordTooLargeError, UnknownCompressionError
+from log.records.compression import Codec, codec_for, codec_named, compress, decompress
+from log.records.xxhash32 import xxh32
+
+CODECS = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
+
+
+@given(st.binary(max_size=2000), st.integers(1, 100), st.sampled_from(CODECS))
+@settings(max_examples=100, deadline=None)
+def test_round_trip(data, times, codec):
+    assert decompress(codec, compress(codec, data * times)) == data * times
+
+
+@given(st.binary(max_size=500), st.sampled_from(CODECS))
+@settings(max_examples=300, deadline=None)
+def test_garbage_raises_only_our_errors(data, codec):
+    with contextlib.suppress(DecompressionError, RecordTooLargeError):
+        decompress(codec, data, 1_000_000)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_cut_streams_are_refused(codec):
+    data = bytes(range(256)) * 500
+    packed = compress(codec, data)
+    step = max(1, len(packed) // 200)
+    for cut in range(1, len(packed), step):
+        with contextlib.suppress(DecompressionError):
+            assert decompress(codec, packed[:cut]) != data
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("size", [0, 1, 32767, 32768, 32769, 65535, 65536, 65537, 300_000])
+def test_block_borders(codec, size):
+    data = (b"0123456789abcdef" * (size // 16 + 1))[:size]
+    packed = compress(codec, data)
+    assert decompress(codec, packed, size) == data
+    if size:
+        with pytest.raises(RecordTooLargeError):
+            decompress(codec, packed, size - 1)
+
+
+def test_written_frames_begin_as_kafka_writes_them():
+    assert compress(Codec.SNAPPY, b"abc")[:16] == bytes.fromhex("82534e41505059000000000100000001")
+    assert compress(Codec.LZ4, b"abc")[:7] == bytes.fromhex("04224d18604082")
+    assert compress(Codec.LZ4, b"abc")[-4:] == bytes(4)
+    assert compress(Codec.GZIP, b"abc")[:2] == b"\x1f\x8b"
+    assert compress(Codec.ZSTD, b"abc")[:4] == b"\x28\xb5\x2f\xfd"
+
+
+def test_other_readers_read_what_is_written():
+    data = b"some text " * 20_000
+    assert gzip.decompress(compress(Codec.GZIP, data)) == data
+    assert bytes(cramjam.lz4.decompress(compress(Codec.LZ4, data))) == data
+    assert bytes(cramjam.zstd.decompress(compress(Codec.ZSTD, data))) == data
+
+
+def test_several_members_frames_and_streams():
+    for codec in (Codec.GZIP, Codec.SNAPPY, Codec.ZSTD):
+        assert decompress(codec, compress(codec, b"one ") + compress(codec, b"two")) == b"one two"
+
+
+def test_bare_snappy_block():
+    raw = bytes(cramjam.snappy.compress_raw(b"abc" * 100))
+    assert decompress(Codec.SNAPPY, raw) == b"abc" * 100
+
+
+def test_lying_snappy_length():
+    with pytest.raises((DecompressionError, RecordTooLargeError)):
+        decompress(Codec.SNAPPY, b"\xff\xff\xff\x3f" + b"a")
+
+
+def test_lz4_header_rules():
+    good = bytearray(compress(Codec.LZ4, b"abc" * 100))
+
+    def with_header(flags: int, descriptor: int) -> bytes:
+        frame = bytearray(good)
+        frame[4], frame[5] = flags, descriptor
+        frame[6] = (xxh32(bytes(frame[4:6])) >> 8) & 0xFF
+        return bytes(frame)
+
+    assert decompress(Codec.LZ4, with_header(0x60, 0x70)) == b"abc" * 100
+    for flags, descriptor in ((0x40, 0x40), (0xA0, 0x40), (0x61, 0x40), (0x60, 0x30), (0x60, 0xC0)):
+        with pytest.raises(DecompressionError):
+            decompress(Codec.LZ4, with_header(flags, descriptor))
+    good[6] ^= 1
+    with pytest.raises(DecompressionError):
+        decompress(Codec.LZ4, good)
+    assert decompress(Codec.LZ4, good, check_lz4_header=False) == b"abc" * 100
+
+
+def test_lz4_block_checksums_and_content_size():
+    block = b"hello, world"
+    header = bytes((0x60 | 0x10 | 0x08 | 0x04, 0x40)) + struct.pack("<Q", len(block))
+    frame = b"\x04\x22\x4d\x18" + header + bytes(((xxh32(header) >> 8) & 0xFF,))
+    body = struct.pack("<I", len(block) | 0x80000000) + block
+    end = struct.pack("<I", 0) + b"1234"
+    assert decompress(Codec.LZ4, frame + body + struct.pack("<I", xxh32(block)) + end) == block
+    with pytest.raises(DecompressionError):
+        decompress(Codec.LZ4, frame + body + struct.pack("<I", xxh32(block) ^ 1) + end)
+
+
+def test_xxh32_vectors():
+    assert xxh32(b"") == 0x02CC5D05
+    assert xxh32(b"abc") == 0x32D153FF
+    assert xxh32(b"Nobody inspects the spammish repetition") == 0xE2293B2F
+
+
+def test_unknown_codecs():
+    for number in (5, 6, 7):
+        with pytest.raises(UnknownCompressionError):
+            codec_for(number)
+        with pytest.raises(UnknownCompressionError):
+            decompress(number, b"")
+    assert codec_named("uncompressed") is Codec.NONE
+    with pytest.raises(UnknownCompressionError):
+        codec_named("brotli")

@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from log.errors import InvalidRecordError
+from log.records.batch import RecordBatch
+from log.records.record import BatchBuilder, Record, iter_records
+from log.records.record_walk import WalkResult, _walk, walk_records
+
+
+def _batch(records: list[tuple]) -> RecordBatch:
+    builder = BatchBuilder()
+    for timestamp, key, value, headers, gap in records:
+        builder.append(timestamp, key, value, headers, offset=builder.last_offset + 1 + gap)
+    return RecordBatch(builder.build())
+
+
+def _expected(batch: RecordBatch) -> WalkResult:
+    found: list[Record] = list(iter_records(batch))
+    deltas = [record.timestamp - batch.base_timestamp for record in found]
+    return WalkResult(
+        max(deltas),
+        min(deltas),
+        [record.offset for record in found] == list(range(len(found))),
+        any(record.key is None for record in found),
+    )
+
+
+# Runs of equal records, with changes between and sometimes within them.
+pieces = st.lists(
+    st.tuples(
+        st.integers(1, 150),  # records
+        st.integers(0, 3000),  # size of the value
+        st.sampled_from([None, 0, 5, 70]),  # size of the key
+        st.sampled_from([0, 1, 40, 9000, 3_000_000]),  # step of the timestamp
+        st.integers(0, 2),  # headers
+        st.sampled_from([0, 0, 0, 1]),  # gap before the first record
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@given(pieces, st.randoms(use_true_random=False))
+@settings(max_examples=50, deadline=None)
+def test_walk_agrees_with_the_iterator(found, rng):
+    timestamp, records = 1_000_000_000, []
+    for count, size, key, step, headers, gap in found:
+        for index in range(count):
+            timestamp += step if rng.random() < 0.95 else -step
+            records.append(
+                (
+                    max(0, timestamp),
+                    None if key is None else b"k" * key,
+                    b"v" * size,
+                    [("name", b"x" * 8)] * headers,
+                    gap if index == 0 else 0,
+                )
+            )
+    batch = _batch(records)
+    assert walk_records(bytes(batch.payload), batch.record_count) == _expected(batch)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(1, 60),  # records
+            st.sampled_from([(0, 10), (50, 80), (0, 300), (8000, 8400)]),  # sizes of values
+            st.sampled_from([(0, 0), (0, 63), (60, 70)]),  # sizes of keys
+            st.sampled_from([0, 1, 70, 20_000]),  # step of the timestamp
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+    st.randoms(use_true_random=False),
+)
+@settings(max_examples=50, deadline=None)
+def test_walk_of_varied_records(found, rng):
+    timestamp, records = 1_000_000_000, []
+    for count, sizes, keys, step in found:
+        for _ in range(count):
+            timestamp += rng.randint(0, step)
+            key = None if rng.random() < 0.02 else b"k" * rng.randint(*keys)
+            value = None if rng.random() < 0.02 else b"v" * rng.randint(*sizes)
+            records.append((timestamp, key, value, [("h", b"x")] if rng.random() < 0.02 else [], 0))
+    batch = _batch(records)
+    assert walk_records(bytes(batch.payload), batch.record_count) == _expected(batch)
+
+
+@pytest.mark.parametrize("size", [0, 10, 100])
+def test_long_uniform_batches(size):
+    batch = _batch([(1000 + i // 7, b"key", b"v" * size, (), 0) for i in range(20_000)])
+    assert walk_records(bytes(batch.payload), 20_000) == WalkResult(19_999 // 7, 0, True, False)
+
+
+@pytest.mark.parametrize("key", [None, b"", b"key", b"k" * 70], ids=lambda key: f"key={key and len(key)}")
+@pytest.mark.parametrize("size", [None, 0, 5, 52, 63, 64, 200, 8100, 8190, 8200, 17_000])
+def test_the_short_way_of_a_lone_record_accepts_the_same_bytes(key, size):
+    data = bytes(_batch([(1000, key, None if size is None else b"v" * size, (), 0)]).payload)
+    variants = [data, data[:-1], data + b"\0", data[:1], b""]
+    variants += [data[:at] + bytes([byte]) + data[at + 1 :] for at in (*range(8), len(data) - 1) for byte in range(256)]
+    for variant in variants:
+        try:
+            expected = _walk(variant, 1, 0, len(variant))
+        except (InvalidRecordError, IndexError):
+            expected = None
+        try:
+            found = walk_records(variant, 1)
+        except InvalidRecordError:
+            found = None
+        assert found == expected, variant[:20]
+    assert walk_records(bytearray(data), 1) == walk_records(data, 1)
+
+
+def _verdict(data: bytes, count: int) -> bool:
+    try:
+        walk_records(data, count)
+    except InvalidRecordError:
+        return False
+    return True
+
+
+def _plain_verdict(data: bytes, count: int) -> bool:
+    builder = BatchBuilder()
+    builder.append(0, None, None)
+    built = builder.build()[:61] + data
+    built[8:12] = (len(built) - 12).to_bytes(4, "big")
+    built[57:61] = count.to_bytes(4, "big")
+    try:
+        list(iter_records(RecordBatch(built)))
+    except InvalidRecordError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("seed", [*range(4), 4, 6, 8, 100, 20_000])
+def test_damage_anywhere_is_judged_like_by_the_iterator(seed):
+    rng = random.Random(seed)
+    sizes = [20] * 90 if seed < 4 else [rng.randrange(0, 100) for _ in range(90)]
+    records = [(1000 + (i * seed), b"key", b"v" * sizes[i], [("h", b"1")] * (seed % 2), 0) for i in range(90)]
+    batch = _batch(records)
+    data = bytes(batch.payload)
+    judged = {True: 0, False: 0}
+    for _ in range(200):
+        position = rng.randrange(len(data))
+        damaged = bytearray(data)
+        damaged[position] ^= 1 << rng.randrange(8)
+        verdict = _verdict(bytes(damaged), 90)
+        assert verdict == _plain_verdict(bytes(damaged), 90), position
+        judged[verdict] += 1
+    assert judged[True]
+    assert judged[False]
+
+
+def test_cuts_and_wrong_counts():
+    batch = _batch([(1000, b"key", b"v" * 20, (), 0) for _ in range(50)])
+    data = bytes(batch.payload)
+    for cut in range(len(data)):
+        assert not _verdict(data[:cut], 50)
+    for count in (0, 49, 51):
+        assert not _verdict(data, count)
+    assert not _verdict(data + b"\x00", 50)
+    assert _verdict(b"", 0)
+
+
+@pytest.mark.parametrize("around", [b"", b"\x02" * 40, b"\xff" * 40], ids=["alone", "numbers", "long numbers"])
+@pytest.mark.parametrize("count", [1, 12])
+def test_records_in_the_middle_of_a_request(around, count):
+    """What stands before and behind the records is not looked at, whatever bytes of theirs are spoilt."""
+    data = bytes(_batch([(1000, b"k", b"v" * 9, (), i) for i in range(count)]).payload)
+    variants = [data, data[:-1], data + b"\0"]
+    variants += [
+        data[:at] + bytes([byte]) + data[at + 1 :] for at in range(0, len(data), 3) for byte in range(0, 256, 5)
+    ]
+    for variant in variants:
+        request = bytearray(around + variant + around)
+        start, end = len(around), len(around) + len(variant)
+        try:
+            expected = walk_records(variant, count)
+        except InvalidRecordError:
+            with pytest.raises(InvalidRecordError):
+                walk_records(request, count, start, end)
+        else:
+            assert walk_records(request, count, start, end) == expected
