@@ -205,7 +205,7 @@ def main() -> None:
             for number in range(rounds):
                 for kind in ("odradek", "kafka"):
                     where = f"{kind}-{number}"
-                    result = measure(kind, Path(name) / where, f"{server.connect}/{where}", partitions)  # type: ignore[arg-type]
+                    result = measure(kind, Path(name) / where, f"{server.connect}/{where}", partitions)
                     found[kind].append(result)
         finally:
             server.stop()

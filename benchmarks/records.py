@@ -98,7 +98,7 @@ def validation(seconds: float) -> list[dict[str, Any]]:
 
         whole = _median(validate, seconds, restore)
         checksum = _median(batch.compute_crc, seconds / 4)
-        building = _median(lambda batch=batch: sum(1 for _ in iter_records(batch)), seconds)
+        building = _median(lambda batch=batch: sum(1 for _ in iter_records(batch)), seconds)  # type: ignore[misc]
         rows.append(
             {
                 "batch": name,
@@ -120,7 +120,7 @@ def compaction(records: int, batch_size: int) -> dict[str, Any]:
     rng = random.Random(2)
     keys = [b"key-%08d" % rng.randrange(records // 10) for _ in range(records)]
     with tempfile.TemporaryDirectory() as directory:
-        environment = LogEnvironment(clock, ManualScheduler(clock))
+        environment = LogEnvironment(clock, ManualScheduler(clock))  # type: ignore[arg-type]
         log = open_log(f"{directory}/topic-0", config, environment, LoadOptions())
         for start in range(0, records, batch_size):
             part = keys[start : start + batch_size]

@@ -23,7 +23,7 @@ Name = tuple[str, int]
 TIMEOUT_S = 120.0  # what a step may take on a busy machine; a quiet one needs seconds
 
 
-def wait_for(condition: Callable[[], Any], what: str, timeout_s: float = TIMEOUT_S) -> Any:
+def wait_for(condition: Callable[[], Any], what: str | Callable[[], str], timeout_s: float = TIMEOUT_S) -> Any:
     """The first true value of `condition`; fails with `what` when the time is over."""
     end = time.monotonic() + timeout_s
     while not (value := condition()):

@@ -11,7 +11,6 @@ import argparse
 import asyncio
 import json
 import signal
-import sys
 import threading
 import time
 from typing import Any
@@ -96,7 +95,7 @@ def run_confluent(options: argparse.Namespace) -> None:
         messages = [message for message in consumer.consume(100, 0.2) if not message.error()]
         if messages:
             seen += len(messages)
-            tell(records=[[m.topic(), m.partition(), m.offset(), m.value().decode()] for m in messages])
+            tell(records=[[m.topic(), m.partition(), m.offset(), m.value().decode()] for m in messages])  # type: ignore[union-attr]
             uncommitted = True
         if uncommitted:
             try:
@@ -220,4 +219,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -203,7 +203,8 @@ def type_of(cluster: Cluster, group: str) -> str:
     with cluster.client() as client:
         (broker,) = client.brokers()
         listed = client.call_broker(broker, ListGroupsRequest()).groups
-    return next(each.group_type for each in listed if each.group_id == group)
+    found: str = next(each.group_type for each in listed if each.group_id == group)
+    return found
 
 
 def test_the_java_consumer_shares_a_group(

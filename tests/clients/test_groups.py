@@ -10,7 +10,7 @@ import pytest
 
 from network.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from network.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from network.protocol.messages.describe_groups import DescribeGroupsRequest
+from network.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
 from tests.clients.group_harness import Members, group_name, names, produce, wait_for
 from tests.clients.offsets import committed_offsets, wait_committed
 from tests.support.cluster import Cluster
@@ -18,9 +18,10 @@ from tests.support.cluster import Cluster
 LIBRARIES = ["confluent", "kafka-python", "aiokafka"]
 
 
-def described(cluster: Cluster, group: str):  # type: ignore[no-untyped-def]
+def described(cluster: Cluster, group: str) -> DescribedGroup:
     with cluster.client() as client:
-        return client.call_coordinator(group, 0, DescribeGroupsRequest(groups=[group])).groups[0]
+        found: DescribedGroup = client.call_coordinator(group, 0, DescribeGroupsRequest(groups=[group])).groups[0]
+        return found
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

@@ -10,9 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.clients.group_harness import Members
+from tests.clients.group_harness import Members, group_name, names, produce
 from tests.clients.offsets import committed_offsets, wait_committed
-from tests.clients.test_groups import group_name, names, produce
 from tests.support.cluster import ROOT, Cluster, python_environment
 
 

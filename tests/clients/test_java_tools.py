@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.clients.group_harness import Members, wait_for
+from tests.clients.group_harness import Members, group_name, produce, wait_for
 from tests.clients.offsets import committed_offsets, wait_committed
-from tests.clients.test_groups import described, group_name, produce
+from tests.clients.test_groups import described
 from tests.reference import kafka
 from tests.support.cluster import Cluster
 

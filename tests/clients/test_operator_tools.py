@@ -264,7 +264,7 @@ def read_back(cluster: Cluster, topic: str, count: int) -> set[bytes]:
     found: set[bytes] = set()
 
     def complete() -> bool:
-        found.update(message.value() for message in consumer.consume(500, timeout=1) if message.error() is None)
+        found.update(message.value() for message in consumer.consume(500, timeout=1) if message.error() is None)  # type: ignore[misc]
         return len(found) >= count
 
     assert wait_until(complete, CLOCK, WAIT_MS), len(found)

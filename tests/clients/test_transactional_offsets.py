@@ -9,9 +9,8 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 
-from tests.clients.group_harness import wait_for
+from tests.clients.group_harness import group_name, produce, wait_for
 from tests.clients.offsets import committed_offsets
-from tests.clients.test_groups import group_name, produce
 from tests.support.cluster import Cluster
 
 
@@ -42,7 +41,7 @@ def batch(source: Consumer, count: int) -> list[str]:
     values: list[str] = []
     while len(values) < count:
         assert time.monotonic() < end, values
-        values += [m.value().decode() for m in source.consume(count - len(values), 0.5) if not m.error()]
+        values += [m.value().decode() for m in source.consume(count - len(values), 0.5) if not m.error()]  # type: ignore[union-attr]
     return values
 
 
@@ -63,7 +62,7 @@ def test_offsets_and_records_become_visible_together(cluster: Cluster, create_to
             if outcome == "commit":
                 sink.commit_transaction(30)
                 end = positions[0].offset
-                wait_for(lambda end=end: committed_offsets(cluster, group) == {(source_topic, 0): end}, "the commit")
+                wait_for(lambda end=end: committed_offsets(cluster, group) == {(source_topic, 0): end}, "the commit")  # type: ignore[misc]
             else:
                 sink.abort_transaction(30)
                 assert committed_offsets(cluster, group) == before == {(source_topic, 0): 10}

@@ -108,16 +108,16 @@ class Worker:
 
     def _transact(self, messages: list[Message]) -> None:
         transaction = uuid.uuid4().hex[:12]
-        offsets = {m.partition(): m.offset() + 1 for m in messages}
+        offsets = {m.partition(): m.offset() + 1 for m in messages}  # type: ignore[operator]
         try:
             self._producer.begin_transaction()
             for message in messages:
-                value = f"{transaction}|{len(messages)}|{message.offset()}|{message.value().decode()}"
-                self._producer.produce(self._options.target, value, partition=message.partition())
+                value = f"{transaction}|{len(messages)}|{message.offset()}|{message.value().decode()}"  # type: ignore[union-attr]
+                self._producer.produce(self._options.target, value, partition=message.partition())  # type: ignore[arg-type]
             payer, payee = random.sample(range(self._options.accounts), 2)
             self._producer.produce(self._options.bank, f"{transaction}|-1", partition=payer)
             self._producer.produce(self._options.bank, f"{transaction}|1", partition=payee)
-            places = [TopicPartition(self._options.source, number, offset) for number, offset in offsets.items()]
+            places = [TopicPartition(self._options.source, number, offset) for number, offset in offsets.items()]  # type: ignore[arg-type]
             persist(
                 lambda: self._producer.send_offsets_to_transaction(places, self._consumer.consumer_group_metadata(), 30)
             )

@@ -100,7 +100,8 @@ def partition_of(broker: Broker, topic: str, partition: int = 0) -> MetadataResp
     """The partition as one broker tells it. Raises KeyError when it does not know it."""
     request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
     (found,) = wire.call(broker, request, 12).topics
-    return {entry.partition_index: entry for entry in found.partitions}[partition]
+    entries: dict[int, MetadataResponsePartition] = {entry.partition_index: entry for entry in found.partitions}
+    return entries[partition]
 
 
 def everywhere(cluster: Cluster, topic: str, leader: int, isr: set[int], partition: int = 0) -> None:

@@ -131,6 +131,6 @@ def test_rolling_restart_and_preferred_leaders_back(make_cluster: Callable[..., 
         running.wait_in_sync()
     preferred = {number: replicas[0] for number, replicas in enumerate(ASSIGNMENT)}
     for topic in ("once", "plain"):
-        assert wait_until(lambda topic=topic: leaders(cluster, topic) == preferred, CLOCK, 120_000, 500), topic
+        assert wait_until(lambda topic=topic: leaders(cluster, topic) == preferred, CLOCK, 120_000, 500), topic  # type: ignore[misc]
     running.wait_progress()
     running.finish()

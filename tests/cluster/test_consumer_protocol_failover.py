@@ -38,7 +38,7 @@ def test_members_go_on_with_the_next_coordinator(make_cluster: Callable[..., Clu
         return member.full(0).error_code == 0
 
     for member in members:
-        wait_until(lambda member=member: joined(member), "a loaded coordinator")
+        wait_until(lambda member=member: joined(member), "a loaded coordinator")  # type: ignore[misc]
     wait_until(lambda: members[0].beat() and bool(members[0].owned), "the topic")
     everything = {(topic_id, number) for topic_id, _ in members[0].owned for number in range(6)}
     settle(members, everything)

@@ -42,7 +42,8 @@ def leaders(broker: Broker, topic: str) -> dict[int, int]:
 def everywhere(cluster: Cluster, topic: str, expected: dict[int, int]) -> None:
     for broker in cluster.running:
         eventually(
-            lambda broker=broker: leaders(broker, topic) == expected, f"{topic} {expected} on {broker.broker_id}"
+            lambda broker=broker: leaders(broker, topic) == expected,  # type: ignore[misc]
+            f"{topic} {expected} on {broker.broker_id}",
         )
 
 
@@ -100,7 +101,7 @@ def test_topics_by_znodes_through_changes_of_controller(cluster: Cluster) -> Non
         led = {number: broker for number, broker in enumerate((0, 1, 2, 1)) if broker != killed.broker_id}
         for broker in cluster.running:
             eventually(
-                lambda broker=broker: {n: b for n, b in leaders(broker, "hand").items() if b != -1} == led,
+                lambda broker=broker: {n: b for n, b in leaders(broker, "hand").items() if b != -1} == led,  # type: ignore[misc]
                 "leaders without the killed broker",
             )
         killed.start()
@@ -156,4 +157,4 @@ def test_a_paused_controller_comes_back_silent(cluster: Cluster) -> None:
 
 def everywhere_of(brokers: list[Broker], topic: str, expected: dict[int, int]) -> None:
     for broker in brokers:
-        eventually(lambda broker=broker: leaders(broker, topic) == expected, f"{topic} on {broker.broker_id}")
+        eventually(lambda broker=broker: leaders(broker, topic) == expected, f"{topic} on {broker.broker_id}")  # type: ignore[misc]

@@ -107,7 +107,7 @@ class Follower:
         while not self._stop.is_set():
             for message in self._consumer.consume(500, 0.2):
                 if message.error() is None:
-                    self.read[message.partition()].append((message.offset(), message.value()))
+                    self.read[message.partition()].append((message.offset(), message.value()))  # type: ignore[index, arg-type]
 
     def finish(self) -> dict[int, list[tuple[int, bytes]]]:
         self._stop.set()

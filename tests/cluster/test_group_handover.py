@@ -44,7 +44,7 @@ def join(cluster: Cluster, group: str, instance_id: str | None = None, member_id
     answer = call(cluster, request, 9)
     if answer.error_code == E.MEMBER_ID_REQUIRED:
         return join(cluster, group, instance_id, answer.member_id)
-    assert answer.error_code == 0, E(answer.error_code)
+    assert answer.error_code == 0, E.of(answer.error_code)
     return answer
 
 
@@ -59,7 +59,7 @@ def sync(cluster: Cluster, group: str, member: Any, data: bytes, instance_id: st
         assignments=[SyncGroupRequestAssignment(member_id=member.member_id, assignment=data)],
     )
     answer = call(cluster, request, 5)
-    assert answer.error_code == 0, E(answer.error_code)
+    assert answer.error_code == 0, E.of(answer.error_code)
     return bytes(answer.assignment)
 
 
@@ -70,7 +70,7 @@ def heartbeat(cluster: Cluster, group: str, member: Any, instance_id: str | None
         member_id=member.member_id,
         group_instance_id=instance_id,
     )
-    return E(call(cluster, request, 4).error_code)
+    return E.of(call(cluster, request, 4).error_code)
 
 
 def commit(cluster: Cluster, group: str, offset: int, member: Any = None, metadata: str = "") -> None:
@@ -84,7 +84,7 @@ def commit(cluster: Cluster, group: str, offset: int, member: Any = None, metada
         topics=[OffsetCommitRequestTopic(name="t", partitions=[partition])],
     )
     answer = call(cluster, request, 9)
-    assert answer.topics[0].partitions[0].error_code == 0, E(answer.topics[0].partitions[0].error_code)
+    assert answer.topics[0].partitions[0].error_code == 0, E.of(answer.topics[0].partitions[0].error_code)
 
 
 def committed(cluster: Cluster, group: str) -> list[tuple[int, int, str]]:
@@ -105,7 +105,7 @@ def wait_loaded(cluster: Cluster, *groups: str) -> None:
         found = call(cluster, DescribeGroupsRequest(groups=list(groups)), 5).groups
         if not any(each.error_code for each in found):
             return
-        assert time.monotonic() < end, {E(each.error_code) for each in found}
+        assert time.monotonic() < end, {E.of(each.error_code) for each in found}
         time.sleep(0.1)
 
 

@@ -118,8 +118,8 @@ def test_leaders_and_followers_move_under_load(start: Callable[[list[Kind]], Clu
 
     victim = cluster.brokers[0]
     set_rate(victim, "1")
-    targets = {number: other(victim, victim.replica(TOPIC, number).parent) for number in NUMBERS}
-    for number, target in targets.items():
+    places = {number: other(victim, victim.replica(TOPIC, number).parent) for number in NUMBERS}
+    for number, target in places.items():
         move(victim, number, target)
     load.wait_progress()
     assert sum(is_copy for _, _, is_copy in described(victim)) >= 2
@@ -130,7 +130,7 @@ def test_leaders_and_followers_move_under_load(start: Callable[[list[Kind]], Clu
     cluster.wait_ready()
     wait_in_sync(cluster, TOPIC, WAIT_MS)
     set_rate(victim, "100000000")
-    wanted = {(directory.name, number, False) for number, directory in targets.items()}
+    wanted = {(directory.name, number, False) for number, directory in places.items()}
     assert wait_until(lambda: set(described(victim)) == wanted, CLOCK, WAIT_MS, 200), described(victim)
     finish(cluster, load)
 

@@ -43,7 +43,7 @@ def round_trip(cluster: Cluster, topic: str, partitions: int, already: int, coun
             message = consumer.poll(60)
             assert message is not None, f"only {read} came back"
             assert message.error() is None, message.error()
-            read[message.partition()].append(int(message.value()))
+            read[message.partition()].append(int(message.value()))  # type: ignore[index, arg-type]
     finally:
         consumer.close()
     assert all(values == list(range(already + count)) for values in read.values())

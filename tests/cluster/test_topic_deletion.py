@@ -44,7 +44,7 @@ def test_deletion_waits_for_a_dead_replica(kinds: list[str], make_cluster: Calla
         delete_topic(cluster, TOPIC)
         everywhere(cluster, TOPIC, {})
         for broker in cluster.running:
-            eventually(lambda broker=broker: not list(broker.data.glob(f"{TOPIC}-?")), "deletion of files", 60_000)
+            eventually(lambda broker=broker: not list(broker.data.glob(f"{TOPIC}-?")), "deletion of files", 60_000)  # type: ignore[misc]
         assert len(list(dead.data.glob(f"{TOPIC}-?"))) == len(ASSIGNMENT)
 
         # It stays pending, through a change of controller too; the name is taken.

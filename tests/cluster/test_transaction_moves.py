@@ -193,7 +193,7 @@ def test_offsets_of_an_open_transaction_move_with_their_group(way: Way, cluster:
             producers[0].commit_transaction(60)
             producers[1].abort_transaction(60)
             eventually(
-                lambda wanted={("free", 0): offset}: committed_offsets(cluster, group) == wanted,
+                lambda wanted={("free", 0): offset}: committed_offsets(cluster, group) == wanted,  # type: ignore[misc]
                 lambda: str(committed_offsets(cluster, group)),
             )
             moves.restore()

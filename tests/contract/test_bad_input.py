@@ -23,10 +23,10 @@ def broker(cluster: Cluster) -> Iterator[Broker]:
     """The broker; afterwards a bystander's connection, opened before, and a new one must both be served."""
     (broker,) = cluster.brokers
     with wire.connected(broker) as bystander:
-        bystander.call(ApiVersionsRequest("t", "1"), 3)
+        bystander.call(wire.ASK_VERSIONS, 3)
         yield broker
-        assert bystander.call(ApiVersionsRequest("t", "1"), 3).error_code == 0
-    assert wire.call(broker, ApiVersionsRequest("t", "1"), 3).error_code == 0
+        assert bystander.call(wire.ASK_VERSIONS, 3).error_code == 0
+    assert wire.call(broker, wire.ASK_VERSIONS, 3).error_code == 0
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_a_huge_announced_request_that_never_comes_hurts_nobody(broker: Broker) 
     silent = [RawClient(broker.port) for _ in range(3)]
     for client in silent:
         client.send(frame(header(METADATA, 1), 50_000_000))
-    assert wire.call(broker, ApiVersionsRequest("t", "1"), 3).error_code == 0
+    assert wire.call(broker, wire.ASK_VERSIONS, 3).error_code == 0
     for client in silent:
         client.close()
 
@@ -158,7 +158,8 @@ def test_api_versions_of_the_future_is_answered_in_version_0(broker: Broker, raw
     [("", "1"), ("-leading", "1"), ("trailing.", "1"), ("white space", "1"), ("ok", ""), ("ok", "v 1")],
 )
 def test_client_software_names_are_checked(broker: Broker, name: str, version: str) -> None:
-    assert wire.call(broker, ApiVersionsRequest(name, version), 3).error_code == ErrorCode.INVALID_REQUEST
+    request = ApiVersionsRequest(client_software_name=name, client_software_version=version)
+    assert wire.call(broker, request, 3).error_code == ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize("name", ["a b", "a/b", "ü", ".", "..", "x" * 250, ""])

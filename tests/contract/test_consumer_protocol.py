@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -119,7 +120,9 @@ def test_a_member_may_subscribe_to_nothing_and_to_what_is_not_there_yet(
     name = f"later-{uuid.uuid4().hex[:8]}"
     idle, early = new_member(), new_member(name)
     assert idle.join().member_epoch == 1
-    assert early.join().assignment.topic_partitions == []
+    assignment = early.join().assignment
+    assert assignment is not None
+    assert assignment.topic_partitions == []
     made = make_topic(2, name)
 
     def given() -> bool:
@@ -419,7 +422,7 @@ def test_list_describe_and_delete(connection: Connection, new_member: NewMember,
     member = new_member(topic[0])
     member.join()
 
-    def listed(**filters: list[str]) -> list[tuple[str, str, str]]:
+    def listed(**filters: Any) -> list[tuple[str, str, str]]:
         groups = connection.call(ListGroupsRequest(**filters), 5).groups
         return [(g.protocol_type, g.group_type, g.group_state) for g in groups if g.group_id == group]
 

@@ -138,7 +138,8 @@ def join(connection: Connection, group: str, member_id: str = "") -> JoinGroupRe
         protocol_type="consumer",
         protocols=[JoinGroupRequestProtocol(name="range", metadata=subscription("one"))],
     )
-    return connection.call(request, 9, 20_000)
+    answer: JoinGroupResponse = connection.call(request, 9, 20_000)
+    return answer
 
 
 def classic_member(connection: Connection, group: str) -> JoinGroupResponse:

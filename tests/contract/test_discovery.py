@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import pytest
 
 from broker.dev.waiting import wait_until
 from network.protocol.api import API
 from network.protocol.errors import ErrorCode
-from network.protocol.messages.api_versions import ApiVersionsRequest
 from network.protocol.messages.describe_cluster import DescribeClusterRequest
-from network.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from network.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResult,
+)
 from network.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from network.protocol.uuids import ZERO_UUID
 from tests.support import wire
@@ -31,7 +35,7 @@ def broker(cluster: Cluster) -> Broker:
 
 @pytest.mark.parametrize("version", range(5))
 def test_every_version_of_api_versions_lists_the_same(broker: Broker, version: int) -> None:
-    answer = wire.call(broker, ApiVersionsRequest("t", "1"), version)
+    answer = wire.call(broker, wire.ASK_VERSIONS, version)
     assert answer.error_code == 0
     listed = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
     assert list(listed) == sorted(listed)
@@ -39,8 +43,7 @@ def test_every_version_of_api_versions_lists_the_same(broker: Broker, version: i
     for key, (low, high) in listed.items():
         assert API[key].min_version <= low <= high <= API[key].max_version
     assert listed == {
-        each.api_key: (each.min_version, each.max_version)
-        for each in wire.call(broker, ApiVersionsRequest("t", "1"), 0).api_keys
+        each.api_key: (each.min_version, each.max_version) for each in wire.call(broker, wire.ASK_VERSIONS, 0).api_keys
     }
 
 
@@ -55,7 +58,7 @@ def test_the_answer_to_api_versions_has_the_oldest_header(broker: Broker) -> Non
 
 def test_the_features_epoch_follows_the_znode(cluster: Cluster, broker: Broker) -> None:
     def epoch() -> int:
-        return int(wire.call(broker, ApiVersionsRequest("t", "1"), 3).finalized_features_epoch)
+        return int(wire.call(broker, wire.ASK_VERSIONS, 3).finalized_features_epoch)
 
     with zookeeper_client(cluster.zookeeper) as zk:
         data, stat = zk.get("/feature")
@@ -120,8 +123,11 @@ def test_the_cluster_describes_itself(broker: Broker) -> None:
     assert ErrorCode.of(asked.error_code) is ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
 
 
-def configs(broker: Broker, kind: int, name: str, keys: list[str] | None = None, version: int = 4, **options: bool):  # type: ignore[no-untyped-def]
+def configs(
+    broker: Broker, kind: int, name: str, keys: list[str] | None = None, version: int = 4, **options: Any
+) -> DescribeConfigsResult:
     resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
+    result: DescribeConfigsResult
     (result,) = wire.call(broker, DescribeConfigsRequest(resources=[resource], **options), version).results
     return result
 

@@ -152,7 +152,7 @@ def test_batches_are_compressed_and_stamped(cluster: Cluster, broker: Broker, ad
 
     def last_attributes() -> int:
         offset = wire.produce(broker, topic, wire.batch([b"x"])).base_offset
-        return bytes(wire.fetch(broker, topic, offset).records or b"")[22]
+        return bytes(wire.fetch(broker, topic, offset).records or b"")[22]  # type: ignore[arg-type]
 
     assert last_attributes() == 0
     with changed(admin, compression_type="gzip", log_message_timestamp_type="LogAppendTime"):

@@ -43,7 +43,7 @@ def structs(struct: type[Struct]) -> Iterator[type[Struct]]:
     for field in struct.FIELDS:
         inner = field.struct or (field.element.struct if field.element else None)
         if inner is not None:
-            yield from structs(inner)
+            yield from structs(inner)  # type: ignore[arg-type]
 
 
 def has_message(struct: type[Struct]) -> bool:

@@ -156,7 +156,7 @@ def commit(group: str, offsets: dict[tuple[str, int], int], metadata: str | None
 
 def codes(answer: Any) -> dict[tuple[str, int], E]:
     return {
-        (topic.name, partition.partition_index): E(partition.error_code)
+        (topic.name, partition.partition_index): E.of(partition.error_code)
         for topic in answer.topics
         for partition in topic.partitions
     }
@@ -178,7 +178,7 @@ def heartbeat(client: Client, group: str, member: Any, version: int = 4, **optio
     request = HeartbeatRequest(
         **{"group_id": group, "generation_id": member.generation_id, "member_id": member.member_id, **options}
     )
-    return E(client.call(request, version).error_code)
+    return E.of(client.call(request, version).error_code)
 
 
 @pytest.mark.parametrize("version", range(10))
@@ -213,7 +213,7 @@ def test_joins_that_are_refused(options: dict[str, Any], error: E, version: int,
     answer = client.call(
         join(options.get("group", group), **{k: v for k, v in options.items() if k != "group"}), version
     )
-    assert (E(answer.error_code), answer.generation_id, answer.leader, answer.members) == (error, -1, "", [])
+    assert (E.of(answer.error_code), answer.generation_id, answer.leader, answer.members) == (error, -1, "", [])
     assert answer.member_id == options.get("member_id", "")
     assert answer.protocol_name == (None if version >= 7 else "")
 
@@ -221,9 +221,9 @@ def test_joins_that_are_refused(options: dict[str, Any], error: E, version: int,
 def test_a_member_id_that_is_known_elsewhere(client: Client, group: str) -> None:
     alone(client, group)
     answer = client.call(join(group, "nobody"), 9)
-    assert (E(answer.error_code), answer.member_id) == (E.UNKNOWN_MEMBER_ID, "nobody")
-    assert E(client.call(join(group, protocol_type="connect"), 9).error_code) is E.INCONSISTENT_GROUP_PROTOCOL
-    assert E(client.call(join(group, protocols=[("x", b"")]), 9).error_code) is E.INCONSISTENT_GROUP_PROTOCOL
+    assert (E.of(answer.error_code), answer.member_id) == (E.UNKNOWN_MEMBER_ID, "nobody")
+    assert E.of(client.call(join(group, protocol_type="connect"), 9).error_code) is E.INCONSISTENT_GROUP_PROTOCOL
+    assert E.of(client.call(join(group, protocols=[("x", b"")]), 9).error_code) is E.INCONSISTENT_GROUP_PROTOCOL
 
 
 def test_two_members(client: Client, new_client: Callable[..., Client], group: str) -> None:
@@ -274,7 +274,7 @@ def test_two_members(client: Client, new_client: Callable[..., Client], group: s
         5,
     )
     assert left.error_code == 0
-    assert [E(each.error_code) for each in left.members] == [E.NONE, E.UNKNOWN_MEMBER_ID]
+    assert [E.of(each.error_code) for each in left.members] == [E.NONE, E.UNKNOWN_MEMBER_ID]
     assert heartbeat(client, group, leader) is E.REBALANCE_IN_PROGRESS
 
 
@@ -284,7 +284,7 @@ def test_syncs_and_heartbeats_that_are_refused(client: Client, group: str) -> No
     def sync_error(**options: Any) -> E:
         answer = client.call(sync(options.pop("to", group), member, **options), 5)
         assert (bytes(answer.assignment), answer.protocol_type, answer.protocol_name) == (b"", None, None)
-        return E(answer.error_code)
+        return E.of(answer.error_code)
 
     assert sync_error(generation_id=9) is E.ILLEGAL_GENERATION
     assert sync_error(member_id="x") is E.UNKNOWN_MEMBER_ID
@@ -333,12 +333,12 @@ def test_every_version_of_leave(version: int, client: Client, group: str) -> Non
     member = alone(client, group)
     if version <= 2:
         requests = [LeaveGroupRequest(group_id=group, member_id=name) for name in ("x", member.member_id)]
-        assert [E(client.call(r, version).error_code) for r in requests] == [E.UNKNOWN_MEMBER_ID, E.NONE]
+        assert [E.of(client.call(r, version).error_code) for r in requests] == [E.UNKNOWN_MEMBER_ID, E.NONE]
     else:
         names = ["x", member.member_id]
         request = LeaveGroupRequest(group_id=group, members=[MemberIdentity(member_id=name) for name in names])
         answer = client.call(request, version)
-        assert (answer.error_code, [E(m.error_code) for m in answer.members]) == (0, [E.UNKNOWN_MEMBER_ID, E.NONE])
+        assert (answer.error_code, [E.of(m.error_code) for m in answer.members]) == (0, [E.UNKNOWN_MEMBER_ID, E.NONE])
     assert client.call(DescribeGroupsRequest(groups=[group]), 5).groups[0].group_state == "Empty"
 
 
@@ -402,7 +402,7 @@ def test_offsets_in_zookeeper(client: Client, group: str) -> None:
     }
     wanted = [OffsetFetchRequestTopic(name="one", partition_indexes=[0, 1])]
     found = client.call(OffsetFetchRequest(group_id=group, topics=wanted), 0)
-    rows = {p.partition_index: (p.committed_offset, E(p.error_code)) for t in found.topics for p in t.partitions}
+    rows = {p.partition_index: (p.committed_offset, E.of(p.error_code)) for t in found.topics for p in t.partitions}
     assert rows == {0: (11, E.NONE), 1: (-1, E.UNKNOWN_TOPIC_OR_PARTITION)}
     in_kafka = client.call(OffsetFetchRequest(group_id=group, topics=wanted), 1)
     assert {p.committed_offset for t in in_kafka.topics for p in t.partitions} == {-1}
@@ -418,9 +418,9 @@ def test_deleting_offsets_and_groups(client: Client, group: str) -> None:
 
     def delete_groups(*names: str) -> dict[str, E]:
         answer = client.call(DeleteGroupsRequest(groups_names=list(names)), 2)
-        return {each.group_id: E(each.error_code) for each in answer.results}
+        return {each.group_id: E.of(each.error_code) for each in answer.results}
 
-    assert E(delete("none-such", "one").error_code) is E.GROUP_ID_NOT_FOUND
+    assert E.of(delete("none-such", "one").error_code) is E.GROUP_ID_NOT_FOUND
     member = alone(client, group)
     known = {"generation_id_or_member_epoch": 1, "member_id": member.member_id}
     client.call(commit(group, {("one", 0): 1, ("subscribed", 0): 2}, **known), 9)
@@ -474,7 +474,7 @@ def test_every_version_of_find_coordinator(version: int, client: Client, ready: 
 
 def test_coordinators_that_cannot_be_found(client: Client, ready: Cluster) -> None:
     (row,) = client.call(FindCoordinatorRequest(key_type=9, coordinator_keys=["a"]), 4).coordinators
-    assert (E(row.error_code), row.node_id, row.host, row.port) == (E.INVALID_REQUEST, -1, "", -1)
+    assert (E.of(row.error_code), row.node_id, row.host, row.port) == (E.INVALID_REQUEST, -1, "", -1)
 
 
 def test_a_session_ends_without_heartbeats(client: Client, group: str) -> None:
@@ -500,7 +500,7 @@ def test_many_members_at_once(new_client: Callable[..., Client], group: str) -> 
             member_id = answer.member_id
             if answer.error_code == E.MEMBER_ID_REQUIRED:
                 continue
-            assert answer.error_code == 0, E(answer.error_code)
+            assert answer.error_code == 0, E.of(answer.error_code)
             given = {row.member_id: row.member_id.encode() for row in answer.members}
             synced = clients[number].call(sync(group, answer, given), 5)
             if synced.error_code == E.REBALANCE_IN_PROGRESS:

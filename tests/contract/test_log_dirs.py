@@ -149,7 +149,7 @@ def consume(cluster: Cluster, topic: str, count: int) -> list[int]:
         consumer.assign([TopicPartition(topic, 0, 0)])
 
         def all_read() -> bool:
-            numbers.extend(int(m.value().split()[0]) for m in consumer.consume(1000, 0.5) if m.error() is None)
+            numbers.extend(int(m.value().split()[0]) for m in consumer.consume(1000, 0.5) if m.error() is None)  # type: ignore[union-attr]
             return len(numbers) >= count
 
         assert wait_until(all_read, CLOCK, WAIT_MS), len(numbers)

@@ -24,7 +24,10 @@ from network.protocol.messages.create_delegation_token import CreatableRenewers,
 from network.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from network.protocol.messages.describe_acls import DescribeAclsRequest
 from network.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
-from network.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
+from network.protocol.messages.describe_delegation_token import (
+    DescribeDelegationTokenOwner,
+    DescribeDelegationTokenRequest,
+)
 from network.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
 from network.protocol.messages.envelope import EnvelopeRequest
 from network.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
@@ -88,7 +91,7 @@ def kind_of(cluster: Cluster) -> str:
 
 
 def test_every_api_of_apache_kafka_is_advertised(broker: Broker) -> None:
-    answer = wire.call(broker, ApiVersionsRequest("test", "1"), 4)
+    answer = wire.call(broker, ApiVersionsRequest(client_software_name="test", client_software_version="1"), 4)
     assert {row.api_key: row.max_version for row in answer.api_keys} == ADVERTISED
     assert [row.api_key for row in answer.api_keys] == sorted(ADVERTISED)
     assert {row.min_version for row in answer.api_keys} == {0}
@@ -147,7 +150,7 @@ def test_sasl_on_a_plaintext_listener(broker: Broker, version: int) -> None:
             "SaslAuthenticate request received after successful authentication",
             b"",
         )
-        assert connection.call(ApiVersionsRequest("t", "1"), 3).error_code == 0, "the connection stays"
+        assert connection.call(wire.ASK_VERSIONS, 3).error_code == 0, "the connection stays"
 
 
 @pytest.mark.parametrize("version", range(4))
@@ -165,6 +168,7 @@ def test_delegation_tokens_on_a_plaintext_listener(broker: Broker, version: int)
     assert (made.principal_type, made.principal_name, made.token_id, made.hmac) == ("User", owner, "", b"")
     assert (made.token_requester_principal_type, made.token_requester_principal_name) == requester
     assert (made.issue_timestamp_ms, made.expiry_timestamp_ms, made.max_timestamp_ms) == (-1, -1, -1)
+    owners: list[DescribeDelegationTokenOwner] | None
     for owners in (None, []):
         shown = wire.call(broker, DescribeDelegationTokenRequest(owners=owners), version)
         assert (ErrorCode.of(shown.error_code), shown.tokens) == (refused, [])
@@ -301,7 +305,11 @@ def test_what_is_not_enforced_is_not_taken(cluster: Cluster, broker: Broker) -> 
     if kind_of(cluster) == "kafka":
         pytest.skip("Apache Kafka enforces both")
     before = quotas(broker), credentials(broker)
-    entities = [[(USER, "carol")], [(IP, "127.0.0.1")], [(USER, None), (CLIENT, "x")]]
+    entities: list[list[tuple[str, str | None]]] = [
+        [(USER, "carol")],
+        [(IP, "127.0.0.1")],
+        [(USER, None), (CLIENT, "x")],
+    ]
     for validate_only in (False, True):
         entries = [
             EntryDataRequest(

@@ -95,8 +95,15 @@ def test_librdkafka(entities: Cluster) -> None:
     )
 
     admin = confluent_admin.AdminClient({"bootstrap.servers": entities.bootstrap})
+    anything: Any = None  # which its stub does not allow
     wanted = AclBindingFilter(
-        ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+        ResourceType.ANY,
+        anything,
+        ResourcePatternType.ANY,
+        anything,
+        anything,
+        AclOperation.ANY,
+        AclPermissionType.ANY,
     )
     # librdkafka leaves the error of the whole request to itself.
     assert admin.describe_acls(wanted, request_timeout=WAIT_S).result(WAIT_S) == []

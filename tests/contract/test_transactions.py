@@ -61,7 +61,8 @@ def read(cluster: Cluster, topic: str, isolation: str = "read_committed") -> lis
             "log_level": 2,
         }
     )
-    found, ended = [], set()
+    found: list[str] = []
+    ended: set[int | None] = set()
     committed = isolation == "read_committed"
     try:
         highs = {p: consumer.get_watermark_offsets(TopicPartition(topic, p), 30)[1] for p in (0, 1)}
@@ -71,10 +72,10 @@ def read(cluster: Cluster, topic: str, isolation: str = "read_committed") -> lis
             assert message is not None
             if message.error():
                 # The end may be reported before the last records came.
-                if committed or message.offset() >= highs[message.partition()]:
+                if committed or message.offset() >= highs[message.partition()]:  # type: ignore[operator, index]
                     ended.add(message.partition())
             else:
-                found.append(message.value().decode())
+                found.append(message.value().decode())  # type: ignore[union-attr]
     finally:
         consumer.close()
     return sorted(found)

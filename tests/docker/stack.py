@@ -184,8 +184,8 @@ class Stack:
                 message = consumer.poll(60)
                 assert message is not None, f"no record from {left} of {ends}"
                 assert message.error() is None, message.error()
-                found[message.partition()].append(message.value())
-                if message.offset() == ends[message.partition()] - 1:
+                found[message.partition()].append(message.value())  # type: ignore[index, arg-type]
+                if message.offset() == ends[message.partition()] - 1:  # type: ignore[index]
                     left.discard(message.partition())
         finally:
             consumer.close()

@@ -65,7 +65,7 @@ def produce(cluster: Cluster, acknowledged: dict[int, int], number: int, broker:
 
     def delivered(error: KafkaError | None, message: Message) -> None:
         if error is None:
-            acknowledged[int(message.value())] = message.offset()
+            acknowledged[int(message.value())] = message.offset()  # type: ignore[arg-type, assignment]
 
     enough = len(acknowledged) + AT_LEAST
     limit = time.monotonic() + 60
@@ -97,6 +97,6 @@ def consume(cluster: Cluster) -> list[tuple[int, bytes]]:
     )
     try:
         consumer.assign([TopicPartition("t", 0, 0)])
-        return [(message.offset(), message.value()) for message in until_end(consumer)]
+        return [(message.offset(), message.value()) for message in until_end(consumer)]  # type: ignore[misc]
     finally:
         consumer.close()

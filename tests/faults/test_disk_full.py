@@ -127,7 +127,7 @@ class Disks:
             consumer.assign([TopicPartition("full", 0, 0)])
 
             def complete() -> bool:
-                found.extend(m.value() for m in consumer.consume(500, 0.5) if m.error() is None)
+                found.extend(m.value() for m in consumer.consume(500, 0.5) if m.error() is None)  # type: ignore[misc]
                 return bool(found) and found[-1] == self.acknowledged[-1]
 
             assert wait_until(complete, CLOCK, WAIT_MS), f"{len(found)} of {len(self.acknowledged)}"

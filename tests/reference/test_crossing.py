@@ -80,7 +80,7 @@ class Story:
         consumer = self.consumer("reader")
         try:
             consumer.assign([TopicPartition(topic, 0, 0)])
-            return [(message.offset(), message.key(), message.value()) for message in until_end(consumer)]
+            return [(message.offset(), message.key(), message.value()) for message in until_end(consumer)]  # type: ignore[misc]
         finally:
             consumer.close()
 

@@ -97,7 +97,7 @@ def consume(cluster: Cluster, tp: TopicPartition, *, committed: bool = True) -> 
     )
     try:
         consumer.assign([ClientPartition(tp.topic, tp.partition, 0)])
-        return [(message.offset(), message.value()) for message in until_end(consumer)]
+        return [(message.offset(), message.value()) for message in until_end(consumer)]  # type: ignore[misc]
     finally:
         consumer.close()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,7 +47,7 @@ def _write(log: PartitionLog) -> None:
     sequence = 0
     for round_number, codec in enumerate([*Codec] * 4):
         _append(log, build_batch(_records(6, round_number * 6), codec=codec))
-        options = {"producer_id": 5, "producer_epoch": 0, "base_sequence": round_number * 3}
+        options: dict[str, Any] = {"producer_id": 5, "producer_epoch": 0, "base_sequence": round_number * 3}
         _append(log, build_batch(_records(3), codec=codec, **options))
         if round_number % 4 < 2:
             options = {"producer_id": 7, "producer_epoch": 1, "base_sequence": sequence, "transactional": True}

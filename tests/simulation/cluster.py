@@ -97,7 +97,7 @@ class Node:
         session = ModelSession(sim.server, sim.loses_answer)
         zk = ZkClient(session)
         info = BrokerInfo(self.id, (EndPoint("PLAINTEXT", "h", self.id, "PLAINTEXT"),))
-        config = ControllerConfig(self.id, MetadataVersion("3.9"))  # type: ignore[arg-type]
+        config = ControllerConfig(self.id, MetadataVersion("3.9"))
         try:
             zk.create_startup_paths()
             epoch = zk.register_broker(info, config.registration_json_version, sim.clock.wall_ms())
@@ -139,7 +139,8 @@ class Node:
             self.session.renew()
             return True
         rng = self.sim.rng
-        first, second = (self.session.deliver, lambda: self.controller.step() is not None)
+        both: tuple[Callable[[], bool], ...] = (self.session.deliver, lambda: self.controller.step() is not None)
+        first, second = both
         if rng.random() < 0.5:
             first, second = second, first
         return first() or second()

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from controller.zk import ops
 from controller.zk.embedded import acls, codes, records
-from controller.zk.embedded.machine import Connection, Effects, Machine, Moment
+from controller.zk.embedded.machine import Effects, Machine, Moment
 from controller.zk.embedded.sessions import Sessions
+from controller.zk.embedded.state import Connection
 from controller.zk.embedded.tree import Node, Tree
 from controller.zk.handlers import Change, HandlerTable
 from controller.zk.ops import (

@@ -15,6 +15,7 @@ from broker.dev.waiting import wait_until
 from spark_jobs.jobs import archive as archive_job
 from spark_jobs.jobs import restore as restore_job
 from spark_jobs.jobs.archive import Archive
+from spark_jobs.jobs.session import Files
 from tests.spark.topics import fill, in_order, make_topic, reader
 from tests.support.cluster import CLOCK, ROOT, Cluster, python_environment
 
@@ -66,7 +67,7 @@ def test_a_crash_in_a_batch(
     topic = make_topic(cluster)
     fill(cluster, topic, 300)
     options = source(cluster, topic, maxOffsetsPerTrigger="150")
-    crash = {"armed": True}
+    crash: dict[str, Any] = {"armed": True}
 
     def crashing(kind: str, real: Any) -> Any:
         def call(self: Any, *arguments: Any, **named: Any) -> Any:
@@ -81,7 +82,7 @@ def test_a_crash_in_a_batch(
         return call
 
     wanted = {"before the manifest": "write", "after the manifest": "apply", "in the moves": "move"}[step]
-    files = archive_job.Files
+    files = Files
     monkeypatch.setattr(files, "write", crashing("write", files.write))
     monkeypatch.setattr(files, "move", crashing("move", files.move))
     monkeypatch.setattr(Archive, "_apply", crashing("apply", Archive._apply))
@@ -115,9 +116,9 @@ def test_a_crash_in_the_compaction(
         return call
 
     place, attribute, at = {
-        "before the manifest": (archive_job.Files, "write", 1),
+        "before the manifest": (Files, "write", 1),
         "after the manifest": (Archive, "_apply", 1),
-        "in the deletions": (archive_job.Files, "delete", 2),
+        "in the deletions": (Files, "delete", 2),
     }[step]
     with monkeypatch.context() as patch:
         patch.setattr(place, attribute, crashing(getattr(place, attribute), at))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from network.client.connection import Connection
 from spark_jobs import fetcher
 from spark_jobs.batch import OdradekReader
 from tests.spark.topics import fill, in_order, make_topic, reader
@@ -16,7 +17,7 @@ from tests.support.cluster import Cluster
 @pytest.mark.parametrize("codec", ["none", "lz4", "zstd", "snappy", "gzip"])
 def test_every_record_comes_back_once_and_in_order(spark: Any, cluster: Cluster, codec: str) -> None:
     topic = make_topic(cluster)
-    sent = fill(cluster, topic, 1000, **{"compression.type": codec})
+    sent = fill(cluster, topic, 1000, **{"compression.type": codec})  # type: ignore[arg-type]
     rows = reader(spark, cluster, topic, includeHeaders="true").collect()
     for partition in range(3):
         expected = [(key, value) for p, key, value in sent if p == partition]
@@ -48,7 +49,7 @@ def test_an_empty_topic(spark: Any, cluster: Cluster) -> None:
 
 def test_a_topic_of_apache_kafka(spark: Any, apache: Cluster) -> None:
     topic = make_topic(apache, replicas=3)
-    sent = fill(apache, topic, 300, **{"compression.type": "zstd"})
+    sent = fill(apache, topic, 300, **{"compression.type": "zstd"})  # type: ignore[arg-type]
     rows = in_order(reader(spark, apache, topic).collect())
     expected = [(p, value) for partition in range(3) for p, _, value in sent if p == partition]
     assert [(r.partition, bytes(r.value)) for r in rows] == expected
@@ -85,7 +86,7 @@ def test_the_replica_in_the_same_rack_is_read(three: Cluster, monkeypatch: pytes
     follower = (leader + 1) % 3
     ports: list[int] = []
 
-    class Noted(fetcher.Connection):
+    class Noted(Connection):
         def __init__(self, host: str, port: int, *rest: Any, **named: Any) -> None:
             ports.append(port)
             super().__init__(host, port, *rest, **named)

@@ -38,7 +38,7 @@ def offsets(topic: str, *numbers: int) -> str:
 @pytest.fixture(scope="module")
 def filled(cluster: Cluster) -> str:
     topic = make_topic(cluster)
-    fill(cluster, topic, 600, **{"compression.type": "lz4"})
+    fill(cluster, topic, 600, **{"compression.type": "lz4"})  # type: ignore[arg-type]
     return topic
 
 
@@ -71,7 +71,7 @@ def test_reads(spark: Any, cluster: Cluster, filled: str) -> None:
         assert rows or "1800000000000" in options.get("startingTimestamp", "")
 
 
-def progress(query: Any) -> list[tuple[str, str, int]]:
+def progress(query: Any) -> list[tuple[Any, Any, int]]:
     """Start, end and rows of each batch that read something."""
     found = []
     for each in query.recentProgress:
@@ -87,7 +87,7 @@ def test_streams(spark: Any, cluster: Cluster, tmp_path: Path) -> None:
     topic = make_topic(cluster)
     fill(cluster, topic, 400)
 
-    def run(name: str, **options: str) -> tuple[list[tuple[str, str, int]], list[Any]]:
+    def run(name: str, **options: str) -> tuple[list[tuple[Any, Any, int]], list[Any]]:
         given = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": topic, **options}
         frame = spark.readStream.format(name).options(**given, includeHeaders="true").load()
         query = (
@@ -156,7 +156,7 @@ def test_the_first_batch_waits_for_no_minimum(spark: Any, cluster: Cluster, tmp_
         sink = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / name))
         query = sink.trigger(processingTime="100 milliseconds").start()
         try:
-            assert wait_until(lambda query=query: progress(query), CLOCK, 60_000), query.exception()  # type: ignore[misc]
+            assert wait_until(lambda query=query: progress(query), CLOCK, 60_000), query.exception()  # type: ignore[misc, arg-type]
             assert progress(query) == [(None, {topic: {"0": 5, "1": 5}}, 10)]
             (source,) = described(query.lastProgress)["sources"]
             reports.append(source["metrics"])

@@ -44,7 +44,7 @@ def test_every_row_becomes_a_record(spark: Any, cluster: Cluster, codec: str) ->
     for name in (first, second):
         for m in consume(cluster, name, 3):
             if m.headers():
-                rows[int(m.headers()[0][1])] = (name, m)
+                rows[int(m.headers()[0][1])] = (name, m)  # type: ignore[index, arg-type]
     assert len(rows) == 1600
     for id_, (name, m) in rows.items():
         assert name == (first if id_ % 2 == 0 else second)
@@ -90,7 +90,7 @@ def test_a_batch_larger_than_the_topic_takes_is_split(spark: Any, three: Cluster
     frame = spark.range(0, 2000, 1, 1).selectExpr(f"concat(id, ' ', {noise}) as value", "cast(id % 2 as int) partition")
     write(frame, three, topic=topic, **{"kafka.compression.type": codec})
     for partition in (0, 1):
-        found = [m.value().split()[0] for m in consume(three, topic, 2) if m.partition() == partition]
+        found = [m.value().split()[0] for m in consume(three, topic, 2) if m.partition() == partition]  # type: ignore[union-attr]
         assert found == [b"%d" % id_ for id_ in range(partition, 2000, 2)]
     with pytest.raises(Exception, match=r"a single record is larger than the topic's max\.message\.bytes"):
         write(spark.range(1).selectExpr("repeat(uuid(), 500) as value"), three, topic=topic)

@@ -47,7 +47,7 @@ class ClassicMember:
                 **options,
             }
         )
-        response = self.connection.call(request, 9, 20_000)
+        response: JoinGroupResponse = self.connection.call(request, 9, 20_000)
         if response.error_code == E.MEMBER_ID_REQUIRED:
             self.member_id = response.member_id
             return self.join(**options)
@@ -76,7 +76,7 @@ class ClassicMember:
                 **options,
             }
         )
-        response = self.connection.call(request, 5, 20_000)
+        response: SyncGroupResponse = self.connection.call(request, 5, 20_000)
         if not response.error_code:
             found = assignment.ConsumerProtocolAssignment.decode_versioned(bytes(response.assignment))
             self.owned = {number for topic in found.assigned_partitions for number in topic.partitions}

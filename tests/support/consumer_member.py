@@ -74,7 +74,7 @@ class RawMember:
         fields.setdefault("instance_id", self.instance_id)
         fields.setdefault("member_id", self.member_id)
         request = ConsumerGroupHeartbeatRequest(group_id=self.group, member_epoch=epoch, **fields)
-        response = self.connection.call(request, self.version, 20_000)
+        response: ConsumerGroupHeartbeatResponse = self.connection.call(request, self.version, 20_000)
         if not response.error_code and epoch >= 0:
             self.member_id = response.member_id or self.member_id
             self.epoch = response.member_epoch
@@ -144,11 +144,14 @@ def wait_assignable(connection: Connection, groups: Iterable[str], topics: list[
     for group in groups:
         probe = RawMember(connection, group, topics)
         probe.join()
-        wait_until(lambda probe=probe: probe.beat() and len(probe.owned) == count, f"{topics} at a coordinator")
+        wait_until(lambda probe=probe: probe.beat() and len(probe.owned) == count, f"{topics} at a coordinator")  # type: ignore[misc]
         probe.leave()
 
 
 def describe(connection: Connection, group: str, version: int = 1) -> DescribedGroup:
     """ConsumerGroupDescribe of one group."""
-    (found,) = connection.call(ConsumerGroupDescribeRequest(group_ids=[group]), version, 20_000).groups
+    groups: list[DescribedGroup] = connection.call(
+        ConsumerGroupDescribeRequest(group_ids=[group]), version, 20_000
+    ).groups
+    (found,) = groups
     return found

@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from broker.groups.records import loader
+from broker.coordinator.topic_log import Batch
 from log.records.batch_reader import read_batches
 from tests.support.paths import shared_golden
 
@@ -19,7 +19,7 @@ def golden(folder: str) -> Iterator[tuple[Path, Path]]:
             yield log, root / "dump" / f"{directory.name}.txt"
 
 
-def batches_of(log: Path, copy: Path) -> list[loader.Batch]:
+def batches_of(log: Path, copy: Path) -> list[Batch]:
     target = copy / log.name
     shutil.copy(log, target)
     with target.open("rb") as file:

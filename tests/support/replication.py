@@ -252,10 +252,10 @@ class Reader:
             for message in self._consumer.consume(500, 0.2):
                 error = message.error()
                 if error is None:
-                    got = self.read[message.partition()]
+                    got = self.read[message.partition()]  # type: ignore[index]
                     if message.offset() != len(got):
                         self._problems.append(f"offset {message.offset()} after {len(got) - 1}")
-                    got.append(message.value())
+                    got.append(message.value())  # type: ignore[arg-type]
                 elif error.code() == KafkaError._AUTO_OFFSET_RESET:
                     self._problems.append(str(error))
 
@@ -388,9 +388,9 @@ def read_back(cluster: Cluster, topic: str, partitions: int) -> dict[int, list[b
         while time.monotonic() < limit and any(len(read[number]) < ends[number] for number in read):
             for message in consumer.consume(1000, 1):
                 assert message.error() is None, message.error()
-                got = read[message.partition()]
+                got = read[message.partition()]  # type: ignore[index]
                 assert message.offset() == len(got)
-                got.append(message.value())
+                got.append(message.value())  # type: ignore[arg-type]
     finally:
         consumer.close()
     assert {number: len(got) for number, got in read.items()} == ends

@@ -62,11 +62,13 @@ class Case(NamedTuple):
 
 CASES: list[Case] = []
 
+Make = Callable[[World, int], Request]
 
-def case(name: str, first: int = 0, last: int | None = None, *, ordered: bool = True) -> Any:
+
+def case(name: str, first: int = 0, last: int | None = None, *, ordered: bool = True) -> Callable[[Make], Make]:
     """Put what is decorated into the table, for these versions or all."""
 
-    def put(make: Callable[[World, int], Request]) -> Callable[[World, int], Request]:
+    def put(make: Make) -> Make:
         key = next(key for key, spec in API.items() if spec.name == name.split(" ")[0])
         end = API[key].max_version if last is None else last
         CASES.append(Case(name, make, range(max(first, API[key].min_version), end + 1), ordered))

@@ -89,8 +89,8 @@ def read_committed(bootstrap: str, topic: str, partitions: Iterable[int]) -> dic
             assert message is not None, f"{topic}: {left} do not come to an end: {ends}"
             error = message.error()
             if error is None:
-                read[message.partition()].append(message)
-            elif error.code() == KafkaError._PARTITION_EOF and message.offset() >= ends[message.partition()]:
+                read[message.partition()].append(message)  # type: ignore[index]
+            elif error.code() == KafkaError._PARTITION_EOF and message.offset() >= ends[message.partition()]:  # type: ignore[operator, index]
                 # An end may also be reported on the way, while the last stable offset is behind.
                 left.discard(message.partition())
     finally:

@@ -14,6 +14,7 @@ from log.records.record import BatchBuilder, Record, iter_records
 from network.client.connection import Connection
 from network.protocol.errors import ErrorCode
 from network.protocol.message import Request
+from network.protocol.messages.api_versions import ApiVersionsRequest
 from network.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from network.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from network.protocol.messages.list_offsets import (
@@ -35,6 +36,8 @@ TIMEOUT_MS = 30_000
 PRODUCE_VERSION = 9
 # The last version that names topics instead of their ids.
 FETCH_VERSION = 12
+# The request that any broker answers, in any version.
+ASK_VERSIONS = ApiVersionsRequest(client_software_name="t", client_software_version="1")
 
 
 def fresh_name(prefix: str = "topic") -> str:
@@ -166,7 +169,7 @@ def fetch(broker: Broker, topic: str, offset: int, *, version: int = FETCH_VERSI
 
 def records_of(answer: PartitionData) -> list[Record]:
     """All whole records in an answer."""
-    return [record for found in iter_batches(answer.records or b"") for record in iter_records(found)]
+    return [record for found in iter_batches(answer.records or b"") for record in iter_records(found)]  # type: ignore[arg-type]
 
 
 def list_offset(

@@ -196,7 +196,7 @@ def test_what_is_there_at_first(java_server: str, embedded_server: str, path: st
     for address in (java_server, embedded_server):
         client = WireClient(address)
         _, code, reader = client.call(codes.GET_ACL, text_bytes(path))
-        acl = reader.vector(lambda reader=reader: (reader.int32(), reader.text(), reader.text()))
+        acl = reader.vector(lambda reader=reader: (reader.int32(), reader.text(), reader.text()))  # type: ignore[misc]
         seen.append((code, acl, wire.read_stat(reader)[4:7] if path != "/" else None))
         client.close()
     assert seen[0] == seen[1]

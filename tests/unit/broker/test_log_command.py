@@ -3,24 +3,25 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from broker.cli.log import command
 from broker.cli.log_decoders import offsets_decoder, transaction_log_decoder
 from log.records.record import Record
-from log.tools.dump import DumpOptions, dump_file, format_item
+from log.tools.dump import DumpOptions, RecordDecoder, dump_file, format_item
 from tests.support.paths import GOLDEN, shared_golden
 
 PARTITION = GOLDEN / "log" / "1_clean" / "data" / "golden-0"
 
 
-def _run(*arguments: str):
+def _run(*arguments: str) -> Result:
     return CliRunner().invoke(command, arguments)
 
 
-def test_dump_prints_what_kafka_prints():
+def test_dump_prints_what_kafka_prints() -> None:
     path = PARTITION / "00000000000000000000.log"
     result = _run("dump", "--print-data-log", str(path))
     assert result.exit_code == 0
@@ -29,7 +30,7 @@ def test_dump_prints_what_kafka_prints():
     assert [line.rstrip() for line in result.stdout.splitlines()[1:]] == lines
 
 
-def test_dump_as_json():
+def test_dump_as_json() -> None:
     files = [str(path) for path in sorted(PARTITION.iterdir())]
     result = _run("dump", "--json", "--print-data-log", *files)
     assert result.exit_code == 0
@@ -47,7 +48,7 @@ def test_dump_as_json():
     assert first["headers"][0]["key"] == "content-type"
 
 
-def test_dump_of_damage_fails(tmp_path):
+def test_dump_of_damage_fails(tmp_path: Path) -> None:
     path = tmp_path / "00000000000000000079.log"
     path.write_bytes((PARTITION / path.name).read_bytes()[:-1])
     result = _run("dump", str(path))
@@ -60,7 +61,7 @@ def test_dump_of_damage_fails(tmp_path):
     assert "line 1" in result.stderr
 
 
-def test_verify(tmp_path):
+def test_verify(tmp_path: Path) -> None:
     target = tmp_path / "golden-0"
     shutil.copytree(PARTITION, target)
     result = _run("verify", str(tmp_path))
@@ -84,7 +85,7 @@ def test_verify(tmp_path):
     ("flag", "decoder"),
     [("--offsets-decoder", offsets_decoder), ("--transaction-log-decoder", transaction_log_decoder)],
 )
-def test_decoders_print_what_kafka_prints(flag, decoder):
+def test_decoders_print_what_kafka_prints(flag: str, decoder: RecordDecoder) -> None:
     compared = 0
     for text in sorted((shared_golden() / "log").glob("*/dump/__*.txt")):
         for block in re.split(r"(?m)^# ", text.read_text())[1:]:
@@ -101,7 +102,7 @@ def test_decoders_print_what_kafka_prints(flag, decoder):
 
 
 @pytest.mark.parametrize("decoder", [offsets_decoder, transaction_log_decoder])
-def test_decoders_survive_anything(decoder):
+def test_decoders_survive_anything(decoder: RecordDecoder) -> None:
     for key in (None, b"", b"\x00", b"\x00\x00", b"\x00\x01\x00\x05ab", b"\x00\x09", b"\xff\xff\x00"):
         for value in (None, b"", b"\x00\x03\x01"):
             assert decoder(Record(0, 0, key, value))[0] is not None

@@ -25,8 +25,7 @@ from broker.replication.log_dirs.moves import LogDirMover
 from broker.replication.partitions import Partitions
 from broker.transactions.verification import TransactionVerifier
 from controller.channel_manager import BrokerChannel
-from controller.controller import ControllerState
-from controller.event_manager import ControllerEventManager, Event
+from controller.event_manager import ControllerEventManager, ControllerState, Event
 from controller.zk.reruns import Reruns
 from log.cleaner.log_cleaner import CleanerConfig, LogCleaner
 from log.topic_partition import TopicPartition
@@ -135,7 +134,8 @@ class Controller:
     def call(self, request: Any, version: int) -> Any:
         if isinstance(request, ApiVersionsRequest):
             newest = API[ApiKey.ALTER_PARTITION].max_version
-            return ApiVersionsResponse(api_keys=[ApiVersion(ApiKey.ALTER_PARTITION, 0, newest)])
+            served = ApiVersion(api_key=ApiKey.ALTER_PARTITION, min_version=0, max_version=newest)
+            return ApiVersionsResponse(api_keys=[served])
         return self.alter(request)
 
     def _yes(self, request: ap.AlterPartitionRequest) -> ap.AlterPartitionResponse:
@@ -224,7 +224,7 @@ def test_isr_changes_go_through_after_an_answer_that_cannot_be_used(loops: Loops
 def test_isr_changes_go_through_after_an_error_in_reading_an_answer(loops: Loops) -> None:
     changes = IsrChanges(loops, Controller())
     read = changes.manager._answers
-    changes.manager._answers = Flaky(read)  # type: ignore[method-assign]
+    changes.manager._answers = Flaky(read)  # type: ignore[method-assign, assignment]
     changes.propose(1)
     loops.fail()
     changes.retry()
@@ -291,7 +291,11 @@ def test_log_dir_failures_are_handled_again_and_hold_up_no_other(loops: Loops) -
 def test_questions_to_a_transaction_coordinator_are_answered(loops: Loops) -> None:
     transport = Flaky()
     verifier = TransactionVerifier(
-        lambda transactional_id: 2, transport, threaded=False, clock=loops.clock, workers=loops.workers
+        lambda transactional_id: 2,
+        transport,  # type: ignore[arg-type]
+        threaded=False,
+        clock=loops.clock,
+        workers=loops.workers,
     )
     answers: list[dict[TopicPartition, ErrorCode]] = []
     verifier.verify(Question("tx", 1, 0, [TP], answers.append))
@@ -340,7 +344,7 @@ def test_reruns_run_again_unasked(loops: Loops) -> None:
 def test_purgatory_reaper(loops: Loops) -> None:
     timer = SystemTimer("t", SystemClock(), InlineExecutor())
     advance = Flaky(timer.advance)
-    timer.advance = advance  # type: ignore[method-assign]
+    timer.advance = advance  # type: ignore[method-assign, assignment]
     purgatory: Purgatory[DelayedOperation] = Purgatory("Planted", timer, workers=loops.workers)
     wait_until(lambda: len(advance.calls) >= 2, "another round of the reaper")
     loops.told_once()
@@ -355,7 +359,7 @@ def test_scheduler(loops: Loops) -> None:
     timer = scheduler._timer
     assert timer is not None
     advance = Flaky(timer.advance)
-    timer.advance = advance  # type: ignore[method-assign]
+    timer.advance = advance  # type: ignore[method-assign, assignment]
     timer.wakeup()
     wait_until(lambda: len(advance.calls) >= 2, "another round")
     loops.told_once()

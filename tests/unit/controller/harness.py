@@ -176,7 +176,7 @@ class Harness:
         self.channels = RecordingChannels()
         self.zk = make_client()
         self.zk.create_startup_paths()
-        self.config = ControllerConfig(broker_id, MetadataVersion(version), **options)  # type: ignore[arg-type]
+        self.config = ControllerConfig(broker_id, MetadataVersion(version), **options)
         self.admin = AdminZkClient(self.zk, use_topic_ids=self.config.uses_topic_ids)
         self.sessions: dict[int, ZkClient] = {broker_id: self.zk}
         self.epochs: list[int] = []

@@ -60,7 +60,7 @@ def test_names() -> None:
     for name in ("a", "A.b_c-9", "x" * 249, "...", "__consumer_offsets"):
         check_topic_name(name)
     for name in ("", ".", "..", "x" * 250, "a/b", "a b", "ü", "a\n"):
-        assert code_of(lambda name=name: check_topic_name(name)) is ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert code_of(lambda name=name: check_topic_name(name)) is ErrorCode.INVALID_TOPIC_EXCEPTION  # type: ignore[misc]
     check_collision("a-b", ["a_b", "a.b"])
     check_collision("a.c", ["a_b", "a.b"])
     assert code_of(lambda: check_collision("a.b_c", ["x", "a_b.c"])) is ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -114,7 +114,7 @@ def test_add_partitions(admin: AdminZkClient, zk: ZkClient) -> None:
         ((6, [[1, 1]]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         ((6, [[1]]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ):
-        assert code_of(lambda bad=bad: admin.add_partitions("t", bad[0], BROKERS, bad[1])) is expected
+        assert code_of(lambda bad=bad: admin.add_partitions("t", bad[0], BROKERS, bad[1])) is expected  # type: ignore[misc]
     assert code_of(lambda: admin.add_partitions("no", 5, BROKERS)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     zk.set_topic("t", TopicZnode(topic_id, {0: ReplicaAssignment((1, 2), adding=(1,))}))
     assert code_of(lambda: admin.add_partitions("t", 9, BROKERS)) is ErrorCode.REASSIGNMENT_IN_PROGRESS

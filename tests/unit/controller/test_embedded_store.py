@@ -9,8 +9,9 @@ import pytest
 from controller.zk.embedded import codes, compaction, records
 from controller.zk.embedded.acls import OPEN
 from controller.zk.embedded.frames import StoreError
-from controller.zk.embedded.machine import Connection, Limits, Machine, Moment
+from controller.zk.embedded.machine import Limits, Machine, Moment
 from controller.zk.embedded.sessions import Sessions
+from controller.zk.embedded.state import Connection
 from controller.zk.embedded.store import FileStore
 
 NOW = Moment(1_700_000_000_000, 0)

@@ -40,7 +40,7 @@ def test_invalid_transitions_are_skipped_and_valid_ones_go_on(cluster: Harness) 
 
 
 def batch_of(version: str) -> tuple[RequestBatch, ControllerContext, RecordingChannels]:
-    config = ControllerConfig(1, MetadataVersion(version))  # type: ignore[arg-type]
+    config = ControllerConfig(1, MetadataVersion(version))
     context, channels = ControllerContext(), RecordingChannels(answer=False)
     context.epoch = 4
     for broker in (1, 2):
@@ -233,7 +233,7 @@ def test_channel_keeps_order_and_repeats_the_same_request() -> None:
             raise OSError("refused")
         return FlakyConnection(log, failures)
 
-    manager = ChannelManager(1, connect, SystemClock())  # type: ignore[arg-type]
+    manager = ChannelManager(1, connect, SystemClock())
     answered: list[int] = []
     done = threading.Event()
     manager.start([broker_info(2)])
@@ -262,7 +262,7 @@ def test_one_dead_broker_delays_nobody_and_its_queue_goes_with_it() -> None:
             raise OSError("dead")
         return FlakyConnection(log, [])
 
-    manager = ChannelManager(1, connect, SystemClock())  # type: ignore[arg-type]
+    manager = ChannelManager(1, connect, SystemClock())
     manager.start([broker_info(2), broker_info(3)])
     done = threading.Event()
     manager.send(2, UpdateMetadataRequest(controller_id=2), 8, lambda _: None)

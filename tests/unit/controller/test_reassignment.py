@@ -190,7 +190,7 @@ def test_a_cancel_that_would_delete_the_last_in_sync_replica_is_refused(five: Ha
     alter(five, partition, 4, [4, 5, 3])
     for broker in (4, 5):
         five.kill(broker)
-        five.run_until(lambda broker=broker: broker not in five.context.brokers, "broker failure")
+        five.run_until(lambda broker=broker: broker not in five.context.brokers, "broker failure")  # type: ignore[misc]
         five.settle()
     assert five.leader_isr(partition)[:2] == (3, (3,))
     five.take()
@@ -368,7 +368,7 @@ def test_unclean_election_by_api(five: Harness) -> None:
     five.create_topic("t", {0: [2, 3], 1: [2]})
     for broker in (3, 2):
         five.kill(broker)
-        five.run_until(lambda broker=broker: broker not in five.context.brokers, "broker failure")
+        five.run_until(lambda broker=broker: broker not in five.context.brokers, "broker failure")  # type: ignore[misc]
     assert elect(five, ElectionType.UNCLEAN, tp("t-0"))[tp("t-0")].code is ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
     five.register(3)
     five.run_until(lambda: 3 in five.context.brokers, "broker arrival")

@@ -377,7 +377,7 @@ def test_a_listener_reads_again_after_an_unexpected_error(zk: ZkClient, make_cli
             raise failures.pop()
         return children(path, **options)
 
-    zk.children = list_once_in_vain  # type: ignore[method-assign]
+    zk.children = list_once_in_vain  # type: ignore[method-assign, assignment]
     make_client().create_config_change("topics/two")
     assert seen_two.wait(60), "the notification whose read failed was never read again"
     assert failures == []

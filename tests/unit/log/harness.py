@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 from log.append_info import LogAppendInfo
 from log.config import LogConfig
@@ -57,11 +58,11 @@ class Harness:
         self.scheduler.tick()
 
 
-def batch(*values: bytes, timestamp: int = 1_700_000_000_000, key: bytes | None = b"k", **options: object) -> bytearray:
-    return build_batch([Record(i, timestamp, key, value) for i, value in enumerate(values)], **options)  # type: ignore[arg-type]
+def batch(*values: bytes, timestamp: int = 1_700_000_000_000, key: bytes | None = b"k", **options: Any) -> bytearray:
+    return build_batch([Record(i, timestamp, key, value) for i, value in enumerate(values)], **options)
 
 
-def append(log: PartitionLog, *values: bytes, epoch: int = 0, **options: object) -> LogAppendInfo:
+def append(log: PartitionLog, *values: bytes, epoch: int = 0, **options: Any) -> LogAppendInfo:
     return log.append_as_leader(batch(*values, **options), epoch, AppendOrigin.CLIENT)
 
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,7 +16,7 @@ from log.topic_partition import TopicPartition
 from tests.unit.log.golden import SMALL
 
 
-def test_golden_checkpoints():
+def test_golden_checkpoints() -> None:
     data = SMALL / "1_clean" / "data"
     assert OffsetCheckpoint(data / "log-start-offset-checkpoint").read() == {TopicPartition("trimmed", 0): 13}
     assert OffsetCheckpoint(data / "cleaner-offset-checkpoint").read() == {}
@@ -25,7 +27,7 @@ def test_golden_checkpoints():
     assert cache.entries == [EpochEntry(0, 0)]
 
 
-def test_written_text(tmp_path):
+def test_written_text(tmp_path: Path) -> None:
     checkpoint = OffsetCheckpoint(tmp_path / "c")
     assert checkpoint.read() == {}
     checkpoint.create_if_absent()
@@ -51,7 +53,7 @@ def test_written_text(tmp_path):
         ("0\n1\na 0 5\n\n", "line 4"),
     ],
 )
-def test_corrupt_checkpoints_name_file_and_line(tmp_path, text, where):
+def test_corrupt_checkpoints_name_file_and_line(tmp_path: Path, text: str, where: str) -> None:
     (tmp_path / "c").write_text(text)
     with pytest.raises(CorruptCheckpointError) as caught:
         OffsetCheckpoint(tmp_path / "c").read()
@@ -60,12 +62,12 @@ def test_corrupt_checkpoints_name_file_and_line(tmp_path, text, where):
     assert caught.value.error_name == "KAFKA_STORAGE_ERROR"
 
 
-def test_any_white_space_separates(tmp_path):
+def test_any_white_space_separates(tmp_path: Path) -> None:
     (tmp_path / "c").write_text("0\n1\na\t 0   5\n")
     assert OffsetCheckpoint(tmp_path / "c").read() == {TopicPartition("a", 0): 5}
 
 
-def test_a_failed_write_keeps_the_old_content(tmp_path):
+def test_a_failed_write_keeps_the_old_content(tmp_path: Path) -> None:
     path = tmp_path / "c"
     replace_file(path, b"old")
     (tmp_path / "c.tmp").mkdir()
@@ -83,7 +85,7 @@ def _cache(*entries: tuple[int, int]) -> LeaderEpochCache:
     return cache
 
 
-def test_assign_rules():
+def test_assign_rules() -> None:
     cache = _cache((1, 0), (2, 10), (4, 20))
     assert not cache.assign(4, 30)
     assert cache.assign(4, 15)
@@ -97,7 +99,7 @@ def test_assign_rules():
             cache.assign(*bad)
 
 
-def test_end_offsets():
+def test_end_offsets() -> None:
     cache = _cache((2, 10), (4, 20), (6, 30))
     assert cache.end_offset_for(-1, 99) == (-1, -1)
     assert cache.end_offset_for(6, 99) == (6, 99)
@@ -112,7 +114,7 @@ def test_end_offsets():
     assert cache.previous_epoch(2) is None
 
 
-def test_truncation():
+def test_truncation() -> None:
     cache = _cache((2, 10), (4, 20), (6, 30))
     cache.truncate_from_end(30)
     assert cache.entries == [(2, 10), (4, 20)]
@@ -128,13 +130,13 @@ def test_truncation():
     assert cache.is_empty
 
 
-def test_the_epoch_file_follows(tmp_path):
+def test_the_epoch_file_follows(tmp_path: Path) -> None:
     cache = LeaderEpochCache(leader_epoch_checkpoint(tmp_path))
     cache.assign(0, 0)
     cache.assign(3, 120)
     path = tmp_path / "leader-epoch-checkpoint"
     assert path.read_text() == "0\n2\n0 0\n3 120\n"
-    deferred = []
+    deferred: list[Any] = []
     cache = LeaderEpochCache(leader_epoch_checkpoint(tmp_path), deferred.append)
     cache.truncate_from_end(120)
     assert path.read_text() == "0\n2\n0 0\n3 120\n"
@@ -145,14 +147,14 @@ def test_the_epoch_file_follows(tmp_path):
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 30)), max_size=12))
-def test_entries_always_increase(operations):
+def test_entries_always_increase(operations: list[tuple[int, int]]) -> None:
     cache = _cache(*operations)
     entries = cache.entries
     assert entries == sorted(entries)
     assert len({entry.epoch for entry in entries}) == len({entry.start_offset for entry in entries}) == len(entries)
 
 
-def test_config_from_mapping():
+def test_config_from_mapping() -> None:
     config = LogConfig.from_mapping(
         {
             "cleanup.policy": "compact, delete",
@@ -177,7 +179,7 @@ def test_config_from_mapping():
             LogConfig.from_mapping({key: value})
 
 
-def test_config_derived_values():
+def test_config_derived_values() -> None:
     config = LogConfig.from_mapping({"message.timestamp.difference.max.ms": "7", "max.compaction.lag.ms": "5"})
     assert (config.timestamp_before_max_ms, config.timestamp_after_max_ms) == (7, 7)
     assert config.max_segment_ms == 604_800_000

@@ -4,6 +4,7 @@ import shutil
 import struct
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +17,7 @@ from log.cleaner.offset_map import OffsetMap
 from log.cleaner.selection import cleanable_offsets, is_candidate, log_to_clean
 from log.config import LogConfig
 from log.errors import LogCleaningAbortedError, LogError
+from log.partition_log import PartitionLog
 from log.records.batch import RecordBatch, iter_batches
 from log.records.record import ControlType, EndTxnMarker, Record, build_batch, build_end_txn_marker, iter_records
 from log.records.validation import AppendOrigin
@@ -34,40 +36,40 @@ COMPACT = LogConfig(
 
 
 @pytest.fixture
-def harness(tmp_path):
+def harness(tmp_path: Path) -> Harness:
     return Harness(tmp_path, COMPACT)
 
 
-def _open(harness: Harness, **kwargs):
+def _open(harness: Harness, **kwargs: Any) -> PartitionLog:
     log = harness.open(**kwargs)
     log.update_high_watermark(log.log_end_offset)
     return log
 
 
-def _put(log, *pairs: tuple[bytes | None, bytes | None], timestamp: int = 1_000, **options) -> None:
+def _put(log: PartitionLog, *pairs: tuple[bytes | None, bytes | None], timestamp: int = 1_000, **options: Any) -> None:
     records = [Record(i, timestamp, key, value) for i, (key, value) in enumerate(pairs)]
     origin = AppendOrigin.CLIENT if options or all(key is not None for key, _ in pairs) else AppendOrigin.COORDINATOR
     log.append_as_leader(build_batch(records, **options), 0, origin)
     log.update_high_watermark(log.log_end_offset)
 
 
-def _marker(log, kind: ControlType, pid: int = 1, epoch: int = 0) -> None:
+def _marker(log: PartitionLog, kind: ControlType, pid: int = 1, epoch: int = 0) -> None:
     log.append_as_leader(build_end_txn_marker(pid, epoch, EndTxnMarker(kind, 0), 1_000), 0, AppendOrigin.COORDINATOR)
     log.update_high_watermark(log.log_end_offset)
 
 
-def _cleaner(log, harness, **kwargs) -> LogCleaner:
+def _cleaner(log: PartitionLog, harness: Harness, **kwargs: Any) -> LogCleaner:
     return LogCleaner(lambda: [log], lambda: [str(harness.directory)], harness.clock, **kwargs)
 
 
-def _clean(log, harness, start: int = 0) -> int:
+def _clean(log: PartitionLog, harness: Harness, start: int = 0) -> int:
     now = harness.clock.wall_ms()
     target = log_to_clean(log, cleanable_offsets(log, start, now), now)
     cleaner = Cleaner(1 << 20, 0.9, 4096, lambda tp: None, lambda size: None)
     return cleaner.clean(target, now)[0]
 
 
-def _records(log) -> list[Record]:
+def _records(log: PartitionLog) -> list[Record]:
     found = []
     for segment in log.segments:
         for _, data in segment.records.batches():
@@ -77,11 +79,11 @@ def _records(log) -> list[Record]:
     return found
 
 
-def _pairs(log) -> list[tuple[int, bytes | None, bytes | None]]:
+def _pairs(log: PartitionLog) -> list[tuple[int, bytes | None, bytes | None]]:
     return [(r.offset, r.key, r.value) for r in _records(log)]
 
 
-def _markers(log) -> list[int]:
+def _markers(log: PartitionLog) -> list[int]:
     batches = [b for s in log.segments for _, data in s.records.batches() for b in iter_batches(data)]
     return [batch.base_offset for batch in batches if batch.is_control]
 
@@ -90,7 +92,7 @@ def _markers(log) -> list[int]:
 
 
 @given(st.lists(st.binary(max_size=3), max_size=60))
-def test_offset_map_is_a_map(keys):
+def test_offset_map_is_a_map(keys: list[bytes]) -> None:
     offsets, model = OffsetMap(24 * 61), {}
     for offset, key in enumerate(keys):
         offsets.put(key, offset)
@@ -100,7 +102,7 @@ def test_offset_map_is_a_map(keys):
         assert offsets.get(key) == model.get(key, -1)
 
 
-def test_a_full_map_refuses():
+def test_a_full_map_refuses() -> None:
     offsets = OffsetMap(24 * 3)
     for offset in range(3):
         offsets.put(bytes([offset]), offset)
@@ -114,14 +116,14 @@ def test_a_full_map_refuses():
 # Cleaning
 
 
-def test_last_value_of_each_key_stays(harness):
+def test_last_value_of_each_key_stays(harness: Harness) -> None:
     log = _open(harness)
     for i in range(30):
         _put(log, (b"k%d" % (i % 3), b"v%d" % i + b"x" * 40))
     log.roll()
     before = log.log_end_offset
     assert _clean(log, harness) == before
-    assert [(key, value[:3]) for _, key, value in _pairs(log)] == [(b"k0", b"v27"), (b"k1", b"v28"), (b"k2", b"v29")]
+    assert [(key, value[:3]) for _, key, value in _pairs(log)] == [(b"k0", b"v27"), (b"k1", b"v28"), (b"k2", b"v29")]  # type: ignore[index]
     # The next pass joins the small segments that this one has left.
     _clean(log, harness)
     assert log.number_of_segments < 5
@@ -132,7 +134,7 @@ def test_last_value_of_each_key_stays(harness):
     assert (len(_pairs(again)), again.log_end_offset) == (3, before)
 
 
-def test_the_active_segment_and_undecided_data_are_left_alone(harness):
+def test_the_active_segment_and_undecided_data_are_left_alone(harness: Harness) -> None:
     log = _open(harness)
     _put(log, (b"k", b"1"))
     log.roll()
@@ -144,7 +146,7 @@ def test_the_active_segment_and_undecided_data_are_left_alone(harness):
     assert [value for _, _, value in _pairs(log)] == [b"2", b"3"]
 
 
-def test_tombstones_go_after_the_horizon(harness):
+def test_tombstones_go_after_the_horizon(harness: Harness) -> None:
     log = _open(harness)
     _put(log, (b"a", b"1"), (b"b", b"2"))
     _put(log, (b"a", None))
@@ -164,7 +166,7 @@ def test_tombstones_go_after_the_horizon(harness):
     assert _pairs(log) == [(1, b"b", b"2")]
 
 
-def test_records_without_a_key_go(harness):
+def test_records_without_a_key_go(harness: Harness) -> None:
     log = _open(harness)
     _put(log, (None, b"1"), (b"k", b"2"))
     log.roll()
@@ -172,7 +174,7 @@ def test_records_without_a_key_go(harness):
     assert _pairs(log) == [(1, b"k", b"2")]
 
 
-def test_aborted_data_goes_and_its_marker_two_passes_later(harness):
+def test_aborted_data_goes_and_its_marker_two_passes_later(harness: Harness) -> None:
     log = _open(harness)
     log.producers.config.transaction_verification_enable = False
     _put(log, (b"k", b"committed"), producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
@@ -193,7 +195,7 @@ def test_aborted_data_goes_and_its_marker_two_passes_later(harness):
     assert _markers(log) == [1]
 
 
-def test_the_last_batch_of_a_producer_stays_empty(harness):
+def test_the_last_batch_of_a_producer_stays_empty(harness: Harness) -> None:
     log = _open(harness)
     now = harness.clock.wall_ms()
     _put(log, (b"k", b"1"), timestamp=now, producer_id=7, producer_epoch=0, base_sequence=5)
@@ -206,10 +208,12 @@ def test_the_last_batch_of_a_producer_stays_empty(harness):
     assert (empty.base_timestamp, empty.max_timestamp) == (-1, now)
     harness.stop(log)
     again = _open(harness, clean=False)
-    assert again.producers.last_entry(7).last_sequence == 5
+    entry = again.producers.last_entry(7)
+    assert entry is not None
+    assert entry.last_sequence == 5
 
 
-def test_a_full_map_stops_early_and_the_next_pass_goes_on(harness):
+def test_a_full_map_stops_early_and_the_next_pass_goes_on(harness: Harness) -> None:
     log = _open(harness)
     for i in range(20):
         _put(log, (b"k%d" % (i % 10), b"v%d" % i))
@@ -222,7 +226,7 @@ def test_a_full_map_stops_early_and_the_next_pass_goes_on(harness):
         assert end > position
         position, passes = end, passes + 1
     assert passes == 5
-    assert sorted(value for _, _, value in _pairs(log)) == sorted(b"v%d" % i for i in range(10, 20))
+    assert sorted(value for _, _, value in _pairs(log)) == sorted(b"v%d" % i for i in range(10, 20))  # type: ignore[type-var]
 
 
 keys = st.sampled_from([b"a", b"b", b"c", b"d"])
@@ -242,7 +246,9 @@ steps = st.lists(
 
 @given(steps)
 @settings(max_examples=30, deadline=None)
-def test_whatever_happens_the_table_is_kept(tmp_path_factory, operations):
+def test_whatever_happens_the_table_is_kept(
+    tmp_path_factory: pytest.TempPathFactory, operations: list[tuple[str, Any]]
+) -> None:
     """A reader that replays the log gets the newest value of each key."""
     harness = Harness(tmp_path_factory.mktemp("log"), COMPACT)
     log = _open(harness)
@@ -266,7 +272,7 @@ def test_whatever_happens_the_table_is_kept(tmp_path_factory, operations):
                 log.close_handles()
             log = _open(harness, clean=argument)
             assert log.log_end_offset == end
-        table: dict[bytes, bytes | None] = {}
+        table: dict[bytes | None, bytes | None] = {}
         for record in _records(log):
             table[record.key] = record.value
         live = {key: value for key, value in model.items() if value is not None}
@@ -281,7 +287,7 @@ class _Crash(BaseException):
     pass
 
 
-def test_a_crash_at_any_step_of_the_swap_loses_nothing(tmp_path):
+def test_a_crash_at_any_step_of_the_swap_loses_nothing(tmp_path: Path) -> None:
     steps_seen = 0
     crash_at = 0
     while True:
@@ -309,7 +315,7 @@ def test_a_crash_at_any_step_of_the_swap_loses_nothing(tmp_path):
             copy = Harness(tmp_path / f"copy{crash_at}", COMPACT)
             again = _open(copy, clean=False)
             assert again.log_end_offset == 12
-            table = {key: value[:3] for _, key, value in _pairs(again)}
+            table = {key: value[:3] for _, key, value in _pairs(again)}  # type: ignore[index]
             assert table == {b"k0": b"v09", b"k1": b"v10", b"k2": b"v11"}
             names = [path.name for path in copy.partition_dir.iterdir()]
             assert not [name for name in names if name.endswith((".swap", ".cleaned", ".deleted"))]
@@ -326,7 +332,7 @@ def test_a_crash_at_any_step_of_the_swap_loses_nothing(tmp_path):
 # Choosing
 
 
-def test_what_can_be_cleaned(harness):
+def test_what_can_be_cleaned(harness: Harness) -> None:
     log = _open(harness)
     for i in range(12):
         _put(log, (b"k", b"x" * 100), timestamp=1000 + i)
@@ -349,7 +355,7 @@ def test_what_can_be_cleaned(harness):
     assert limit in log.local.segments.base_offsets()
 
 
-def test_the_maximum_lag_forces(harness):
+def test_the_maximum_lag_forces(harness: Harness) -> None:
     log = _open(harness)
     for i in range(12):
         _put(log, (b"k", b"x" * 100), timestamp=harness.clock.wall_ms() - 100 + i)
@@ -362,7 +368,7 @@ def test_the_maximum_lag_forces(harness):
     assert is_candidate(target)
 
 
-def test_groups_fit_a_segment(harness):
+def test_groups_fit_a_segment(harness: Harness) -> None:
     log = _open(harness)
     for _ in range(20):
         _put(log, (b"k", b"x" * 100))
@@ -376,7 +382,7 @@ def test_groups_fit_a_segment(harness):
 # The service
 
 
-def test_step_cleans_and_remembers(harness):
+def test_step_cleans_and_remembers(harness: Harness) -> None:
     log = _open(harness)
     for i in range(12):
         _put(log, (b"k", b"%d" % i + b"x" * 100))
@@ -391,7 +397,7 @@ def test_step_cleans_and_remembers(harness):
     assert (harness.directory / "cleaner-offset-checkpoint").read_text() == "0\n0\n"
 
 
-def test_retention_of_compacted_logs(tmp_path):
+def test_retention_of_compacted_logs(tmp_path: Path) -> None:
     harness = Harness(tmp_path, replace(COMPACT, cleanup_policy=frozenset({"compact", "delete"}), retention_ms=10))
     log = _open(harness)
     for i in range(12):
@@ -401,7 +407,7 @@ def test_retention_of_compacted_logs(tmp_path):
     assert log.log_start_offset > 0
 
 
-def test_a_paused_log_is_not_chosen(harness):
+def test_a_paused_log_is_not_chosen(harness: Harness) -> None:
     log = _open(harness)
     for _ in range(12):
         _put(log, (b"k", b"x" * 100))
@@ -426,7 +432,7 @@ def test_a_paused_log_is_not_chosen(harness):
     assert manager.positions([str(harness.directory)]) == {}
 
 
-def test_a_corrupt_batch_makes_the_log_uncleanable(harness):
+def test_a_corrupt_batch_makes_the_log_uncleanable(harness: Harness) -> None:
     log = _open(harness)
     for _ in range(12):
         _put(log, (b"k", b"x" * 100))
@@ -443,7 +449,7 @@ def test_a_corrupt_batch_makes_the_log_uncleanable(harness):
     assert path.read_bytes() == data
 
 
-def test_threads_stop(harness):
+def test_threads_stop(harness: Harness) -> None:
     log = _open(harness)
     cleaner = _cleaner(log, harness, config=CleanerConfig(threads=2))
     cleaner.startup()
@@ -454,10 +460,10 @@ def test_threads_stop(harness):
         CleanerConfig(threads=200).check()
 
 
-def test_throttle_waits_for_the_rate():
+def test_throttle_waits_for_the_rate() -> None:
     clock = ManualClock()
-    waits = []
-    clock.wait = lambda condition, timeout_ms: waits.append(timeout_ms)  # type: ignore[method-assign]
+    waits: list[float | None] = []
+    clock.wait = lambda condition, timeout_ms: waits.append(timeout_ms)  # type: ignore[method-assign, assignment, return-value]
     throttle = Throttler(1000, clock)
     throttle(100)
     assert waits == []
@@ -471,12 +477,12 @@ def test_throttle_waits_for_the_rate():
 # Kafka's own results
 
 
-def _golden_batches(stage: str):
+def _golden_batches(stage: str) -> list[RecordBatch]:
     directory = SMALL / stage / "data" / "compact-0"
     return [b for path in sorted(directory.glob("*.log")) for b in iter_batches(path.read_bytes())]
 
 
-def test_cleaning_a_golden_log_gives_what_kafka_made_of_it(tmp_path):
+def test_cleaning_a_golden_log_gives_what_kafka_made_of_it(tmp_path: Path) -> None:
     source = SMALL / "1_clean" / "data" / "compact-0"
     config = replace(COMPACT, segment_bytes=1_048_576, delete_retention_ms=3000)
     harness = Harness(tmp_path, config)
@@ -494,12 +500,12 @@ def test_cleaning_a_golden_log_gives_what_kafka_made_of_it(tmp_path):
     assert same == sum(not batch.codec for batch in wanted) or same == len(wanted)
 
 
-def _described(batch: RecordBatch) -> tuple:
+def _described(batch: RecordBatch) -> tuple[object, ...]:
     return (batch.base_offset, batch.last_offset, batch.delete_horizon_ms, batch.attributes, list(iter_records(batch)))
 
 
 @pytest.mark.parametrize("step", ["cleaned", "swap", "deleted", "renamed"])
-def test_an_io_error_takes_the_directory_offline_and_loses_nothing(harness, step):
+def test_an_io_error_takes_the_directory_offline_and_loses_nothing(harness: Harness, step: str) -> None:
     log = _open(harness)
     for i in range(12):
         _put(log, (b"k%d" % (i % 2), b"%02d" % i + b"x" * 80))
@@ -519,13 +525,13 @@ def test_an_io_error_takes_the_directory_offline_and_loses_nothing(harness, step
     log.close_handles()
     again = _open(Harness(harness.directory, COMPACT), clean=False)
     assert again.log_end_offset == end
-    table = {key: value[:2] for _, key, value in _pairs(again)}
+    table = {key: value[:2] for _, key, value in _pairs(again)}  # type: ignore[index]
     assert table == {b"k0": b"10", b"k1": b"11"}
     again.close_handles()
 
 
 @pytest.mark.parametrize("crash_at", [None, "swap", "deleted", "renamed"])
-def test_a_segment_that_spans_too_much_is_split_and_then_cleaned(harness, crash_at):
+def test_a_segment_that_spans_too_much_is_split_and_then_cleaned(harness: Harness, crash_at: str | None) -> None:
     """Old brokers could leave such a segment; with a clean stop and its indexes in place it is not split at load."""
     offsets = [0, 10, 2**31 + 5, 2**31 + 6, 2**32 + 9]
     data = [

@@ -43,7 +43,7 @@ def acknowledged_until_full(log: PartitionLog, start: int) -> int:
 
 
 @pytest.mark.parametrize("leave", [0, 4096, 8192, 12288, 20480, 65536])
-def test_full_while_appending(small_disk, tmp_path, leave):
+def test_full_while_appending(small_disk: Path, tmp_path: Path, leave: int) -> None:
     """At some append, roll, index entry or snapshot the disk is full.
 
     That is an error, the log is not corrupt, and the other disk goes on.
@@ -77,7 +77,7 @@ def test_full_while_appending(small_disk, tmp_path, leave):
     crash(broker.manager)
 
 
-def test_full_at_a_checkpoint(small_disk, tmp_path):
+def test_full_at_a_checkpoint(small_disk: Path, tmp_path: Path) -> None:
     broker = Broker(small_disk / "x", tmp_path / "y", config=SMALL)
     manager = broker.start()
     manager.moves.prefer(A0, str(small_disk / "x"))
@@ -99,7 +99,7 @@ COMPACTED = replace(SMALL, cleanup_policy=frozenset({"compact"}), min_cleanable_
 
 
 @pytest.mark.parametrize("leave", [0, 4096, 16384, 40960, 81920])
-def test_full_while_compacting(small_disk, tmp_path, leave):
+def test_full_while_compacting(small_disk: Path, tmp_path: Path, leave: int) -> None:
     """The directory goes offline, nothing is lost, and the cleaner goes on in the other one."""
     x, y = str(small_disk / "x"), str(tmp_path / "y")
     broker = Broker(x, y, config=COMPACTED, cleaner_config=CleanerConfig(threads=0))
@@ -138,15 +138,15 @@ def test_full_while_compacting(small_disk, tmp_path, leave):
     ballast.unlink()
     broker = Broker(x, y, config=COMPACTED, cleaner_config=CleanerConfig(threads=0))
     manager = broker.start()
-    log = manager.get_log(A0)
-    assert log is not None
-    log.update_high_watermark(log.log_end_offset)
-    assert log.log_end_offset == 300
-    assert not list(Path(log.directory).glob("*.cleaned"))
+    again = manager.get_log(A0)
+    assert again is not None
+    again.update_high_watermark(again.log_end_offset)
+    assert again.log_end_offset == 300
+    assert not list(Path(again.directory).glob("*.cleaned"))
     for _ in range(2):
-        found = [value for _, value in contents(log)]
+        found = [value for _, value in contents(again)]
         assert set(found) >= set(newest.values())
         assert manager.cleaner is not None
         manager.cleaner.step()
-    assert len(contents(log)) == len(newest)
+    assert len(contents(again)) == len(newest)
     crash(manager)

@@ -13,6 +13,8 @@ from log.files.checkpoint import OffsetCheckpoint
 from log.files.meta_properties import read_meta_properties
 from log.files.producer_snapshot import read_snapshot
 from log.management.manager import LogManager
+from log.records.batch import RecordBatch
+from log.records.old_formats import LegacyBatch
 from log.records.record import iter_records
 from log.records.validation import check_for_follower
 from log.topic_partition import TopicPartition
@@ -59,7 +61,7 @@ def latest_timestamp(data: Path) -> int:
     )
 
 
-def check_for_follower_quietly(data: bytes):
+def check_for_follower_quietly(data: bytes) -> list[RecordBatch | LegacyBatch]:
     return check_for_follower(data).batches
 
 
@@ -117,7 +119,7 @@ CLEAN = [
 
 
 @pytest.mark.parametrize("folder", CLEAN)
-def test_a_clean_directory_is_left_as_it_was(folder, tmp_path):
+def test_a_clean_directory_is_left_as_it_was(folder: str, tmp_path: Path) -> None:
     golden, data, manager = open_copy(folder, tmp_path)
     expected = OffsetCheckpoint(golden / "recovery-point-offset-checkpoint").read()
     marks = OffsetCheckpoint(golden / "replication-offset-checkpoint").read()
@@ -137,7 +139,7 @@ def test_a_clean_directory_is_left_as_it_was(folder, tmp_path):
     assert (data / "meta.properties").read_bytes() == (golden / "meta.properties").read_bytes()
 
 
-def test_recovery_of_a_torn_directory_gives_what_kafka_makes_of_it(tmp_path):
+def test_recovery_of_a_torn_directory_gives_what_kafka_makes_of_it(tmp_path: Path) -> None:
     _, data, manager = open_copy("4_unclean_torn_tail", tmp_path)
     log = manager.get_log(TopicPartition("golden", 0))
     assert log is not None
@@ -153,7 +155,7 @@ def test_recovery_of_a_torn_directory_gives_what_kafka_makes_of_it(tmp_path):
 
 
 @pytest.mark.parametrize("folder", ["1_clean", "5_clean_after_recovery", "6_old_formats", "7_replicas_broker0"])
-def test_recovery_rebuilds_the_files_that_kafka_wrote(folder, tmp_path):
+def test_recovery_rebuilds_the_files_that_kafka_wrote(folder: str, tmp_path: Path) -> None:
     """Without indexes, marker and recovery points, everything is rebuilt from the logs."""
     golden = shared_golden() / "log" / folder / "data"
     saved = tmp_path / "data"
@@ -193,7 +195,7 @@ def _only(found: dict[str, object], suffix: str) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("folder", CLEAN)
-def test_every_record_is_served(folder, tmp_path):
+def test_every_record_is_served(folder: str, tmp_path: Path) -> None:
     """The records of a partition, read as a consumer does, are those of the files."""
     golden, _, manager = open_copy(folder, tmp_path)
     seen = 0

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ from log.files.time_index import TimeIndex, TimestampOffset
 from tests.unit.log.golden import SMALL
 
 
-def test_new_index_is_preallocated_and_trimmed(tmp_path):
+def test_new_index_is_preallocated_and_trimmed(tmp_path: Path) -> None:
     path = tmp_path / "00000000000000000100.index"
     index = OffsetIndex(str(path), 100, 1003)
     assert path.stat().st_size == 1000
@@ -32,7 +33,7 @@ def test_new_index_is_preallocated_and_trimmed(tmp_path):
     assert again.entries == 2
 
 
-def test_offset_lookup_edges(tmp_path):
+def test_offset_lookup_edges(tmp_path: Path) -> None:
     index = OffsetIndex(str(tmp_path / "i"), 100, 800)
     assert index.lookup(100) == (100, 0)
     index.append(103, 10)
@@ -45,7 +46,7 @@ def test_offset_lookup_edges(tmp_path):
         index.append(100 + 2**31, 30)
 
 
-def test_full_index_refuses_and_one_time_slot_is_kept(tmp_path):
+def test_full_index_refuses_and_one_time_slot_is_kept(tmp_path: Path) -> None:
     index = OffsetIndex(str(tmp_path / "i"), 0, 16)
     index.append(1, 1)
     assert not index.is_full
@@ -63,7 +64,7 @@ def test_full_index_refuses_and_one_time_slot_is_kept(tmp_path):
     times.maybe_append(2, 2, skip_full_check=True)  # nothing to add, so no room is needed
 
 
-def test_time_index_order(tmp_path):
+def test_time_index_order(tmp_path: Path) -> None:
     times = TimeIndex(str(tmp_path / "t"), 10, 1200)
     times.maybe_append(-1, 10)
     assert times.entries == 0
@@ -93,7 +94,9 @@ def _running(steps: list[int]) -> list[int]:
 
 
 @given(entries_strategy, st.lists(st.integers(-5, 100_000), max_size=20), st.integers(0, 60_000))
-def test_lookups_and_truncation_agree_with_a_list(tmp_path_factory, offsets, targets, cut):
+def test_lookups_and_truncation_agree_with_a_list(
+    tmp_path_factory: pytest.TempPathFactory, offsets: list[int], targets: list[int], cut: int
+) -> None:
     directory = tmp_path_factory.mktemp("index")
     index = OffsetIndex(str(directory / "i"), 0, 8 * 3000)
     times = TimeIndex(str(directory / "t"), 0, 12 * 3000)
@@ -122,7 +125,7 @@ def test_lookups_and_truncation_agree_with_a_list(tmp_path_factory, offsets, tar
     check()
 
 
-def test_bytes_behind_a_truncation_are_zeros(tmp_path):
+def test_bytes_behind_a_truncation_are_zeros(tmp_path: Path) -> None:
     path = tmp_path / "i"
     index = OffsetIndex(str(path), 0, 80)
     for i in range(1, 6):
@@ -140,20 +143,20 @@ def test_bytes_behind_a_truncation_are_zeros(tmp_path):
     [b"\0\0\0\x05\0\0\0\x11\0", bytes(16), b"\0\0\0\x05\0\0\xff\xff", b"\x80\0\0\x05\0\0\0\x11"],
     ids=["odd length", "zero tail", "beyond the log", "negative"],
 )
-def test_corrupt_offset_index_is_noticed(tmp_path, content):
+def test_corrupt_offset_index_is_noticed(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "i").write_bytes(content)
     with pytest.raises(CorruptIndexError):
         OffsetIndex(str(tmp_path / "i"), 0, 800).check(1000)
 
 
 @pytest.mark.parametrize("content", [bytes(13), b"\0" * 7 + b"\5" + bytes(4) + bytes(12)], ids=["odd", "zero tail"])
-def test_corrupt_time_index_is_noticed(tmp_path, content):
+def test_corrupt_time_index_is_noticed(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "t").write_bytes(content)
     with pytest.raises(CorruptIndexError):
         TimeIndex(str(tmp_path / "t"), 0, 1200).check()
 
 
-def test_golden_indexes_are_sound():
+def test_golden_indexes_are_sound() -> None:
     seen = 0
     for log in sorted(SMALL.glob("1_clean/data/*/*.log")):
         base = int(log.stem)
@@ -165,7 +168,7 @@ def test_golden_indexes_are_sound():
     assert seen > 10
 
 
-def test_sealed_indexes_open_within_the_bound(tmp_path):
+def test_sealed_indexes_open_within_the_bound(tmp_path: Path) -> None:
     bound = OpenFileBound(3)
     before = len(os.listdir("/proc/self/fd"))
     indexes = []
@@ -187,7 +190,7 @@ def test_sealed_indexes_open_within_the_bound(tmp_path):
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_file_closes_after_its_last_range(tmp_path):
+def test_a_file_closes_after_its_last_range(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(b"0123456789")
     file = OpenFile(os.open(path, os.O_RDONLY))
@@ -209,7 +212,7 @@ def test_a_file_closes_after_its_last_range(tmp_path):
         os.fstat(fd)
 
 
-def test_a_range_of_a_cut_file_says_so(tmp_path):
+def test_a_range_of_a_cut_file_says_so(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(b"0123456789")
     found = LogFileRange(OpenFile(os.open(path, os.O_RDWR)), 2, 8)
@@ -218,7 +221,7 @@ def test_a_range_of_a_cut_file_says_so(tmp_path):
         found.read()
 
 
-def test_time_index_entry_type(tmp_path):
+def test_time_index_entry_type(tmp_path: Path) -> None:
     times = TimeIndex(str(tmp_path / "t"), 7, 1200)
     times.maybe_append(5, 9)
     assert times.last_entry() == TimestampOffset(5, 9)

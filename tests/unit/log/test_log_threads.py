@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from pathlib import Path
 
 from log.config import LogConfig
 from log.errors import OffsetOutOfRangeError
@@ -19,7 +20,7 @@ LIMIT_S = 60  # if readers do not come to read meanwhile
 READERS = 3
 
 
-def test_readers_beside_a_writer(tmp_path):
+def test_readers_beside_a_writer(tmp_path: Path) -> None:
     config = LogConfig(
         segment_bytes=3000,
         index_interval_bytes=200,

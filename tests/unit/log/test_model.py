@@ -8,6 +8,7 @@ import tempfile
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
@@ -67,7 +68,7 @@ class LogModel(RuleBasedStateMachine):
 
     # ---- appending
 
-    def _stored(self, data: bytes, base: int, **extra: int) -> Batch:
+    def _stored(self, data: bytes | bytearray, base: int, **extra: int) -> Batch:
         stored = check_for_follower(bytes(data)).batches[0]
         records = tuple((r.offset, r.timestamp, r.value or b"") for r in iter_records(stored))
         return Batch(base, stored.last_offset, records, stored.partition_leader_epoch, len(data), **extra)
@@ -103,7 +104,7 @@ class LogModel(RuleBasedStateMachine):
     def produce(self, producer: int, found: list[bytes]) -> None:
         """The next batch of an idempotent producer; and again, as after a lost answer."""
         sequence = self.sequences.get(producer, 0)
-        options = {"producer_id": producer, "producer_epoch": 0, "base_sequence": sequence}
+        options: dict[str, Any] = {"producer_id": producer, "producer_epoch": 0, "base_sequence": sequence}
         data = batch(*found, timestamp=START_MS + self.end, **options)
         retry = bytes(data)
         info = self.log.append_as_leader(memoryview(data), self.epoch)
@@ -118,7 +119,11 @@ class LogModel(RuleBasedStateMachine):
     def produce_out_of_order(self, producer: int) -> None:
         if not any(b.producer == producer for b in self.batches):
             return
-        options = {"producer_id": producer, "producer_epoch": 0, "base_sequence": self.sequences[producer] + 5}
+        options: dict[str, Any] = {
+            "producer_id": producer,
+            "producer_epoch": 0,
+            "base_sequence": self.sequences[producer] + 5,
+        }
         try:
             self.log.append_as_leader(batch(b"x", **options), self.epoch)
         except OutOfOrderSequenceError:
@@ -132,7 +137,7 @@ class LogModel(RuleBasedStateMachine):
         if last is None:
             return
         found = [value for _, _, value in last.records]
-        options = {"producer_id": producer, "producer_epoch": 0, "base_sequence": last.sequence}
+        options: dict[str, Any] = {"producer_id": producer, "producer_epoch": 0, "base_sequence": last.sequence}
         info = self.log.append_as_leader(batch(*found, **options), self.epoch)
         assert info.duplicate
         assert (info.first_offset, info.last_offset) == (last.base, last.last)

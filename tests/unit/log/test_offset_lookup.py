@@ -1,17 +1,19 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
 from log.config import LogConfig
 from log.offsets import TimestampAndOffset
+from log.partition_log import PartitionLog
 from log.records.record import Record, build_batch
 from tests.unit.log.harness import Harness, append
 
 
 @pytest.fixture
-def harness(tmp_path):
+def harness(tmp_path: Path) -> Harness:
     return Harness(tmp_path)
 
 
@@ -19,7 +21,7 @@ def records(*timestamps: int, **options: object) -> bytearray:
     return build_batch([Record(i, t, b"k", b"v" * 20) for i, t in enumerate(timestamps)], **options)  # type: ignore[arg-type]
 
 
-def test_special_timestamps(harness):
+def test_special_timestamps(harness: Harness) -> None:
     log = harness.open()
     assert log.fetch_offset_by_timestamp(-1) == (-1, 0, None)
     assert log.fetch_offset_by_timestamp(-2) == (-1, 0, None)
@@ -40,7 +42,7 @@ def test_special_timestamps(harness):
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_by_time_finds_the_first_record_that_is_late_enough(harness, codec):
+def test_by_time_finds_the_first_record_that_is_late_enough(harness: Harness, codec: int) -> None:
     """Out of order within batches, over segments, with and without what was in memory."""
     log = harness.open()
     times = [(i * 37) % 500 for i in range(200)]
@@ -48,7 +50,7 @@ def test_by_time_finds_the_first_record_that_is_late_enough(harness, codec):
         log.append_as_leader(records(*times[i : i + 5], codec=codec), 0)
     assert log.number_of_segments > 3
 
-    def check(found_in) -> None:
+    def check(found_in: PartitionLog) -> None:
         for target in range(0, 520, 13):
             wanted = next((i for i, t in enumerate(times) if t >= target), None)
             found = found_in.fetch_offset_by_timestamp(target)
@@ -62,7 +64,7 @@ def test_by_time_finds_the_first_record_that_is_late_enough(harness, codec):
     assert again.fetch_offset_by_timestamp(-3) == (max(times), times.index(max(times)), 0)
 
 
-def test_by_time_skips_what_lies_below_the_log_start(harness):
+def test_by_time_skips_what_lies_below_the_log_start(harness: Harness) -> None:
     log = harness.open()
     for i in range(10):
         append(log, b"x", timestamp=1000 + i)
@@ -71,7 +73,7 @@ def test_by_time_skips_what_lies_below_the_log_start(harness):
     assert log.fetch_offset_by_timestamp(1000) == TimestampAndOffset(1006, 6, 0)
 
 
-def test_log_append_time_is_the_batch_time(tmp_path):
+def test_log_append_time_is_the_batch_time(tmp_path: Path) -> None:
     harness = Harness(tmp_path, LogConfig(message_timestamp_type="LogAppendTime", segment_index_bytes=1200))
     log = harness.open()
     first = harness.clock.wall_ms()
@@ -83,7 +85,7 @@ def test_log_append_time_is_the_batch_time(tmp_path):
     assert log.fetch_offset_by_timestamp(first + 11) is None
 
 
-def test_version_0_lists_segments_by_modification_time(harness):
+def test_version_0_lists_segments_by_modification_time(harness: Harness) -> None:
     log = harness.open()
     for i in range(30):
         append(log, b"x" * 20, timestamp=1000 + i)

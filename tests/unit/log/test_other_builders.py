@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatch as AioReader
@@ -54,7 +55,7 @@ def _expected(offset: int) -> list[Record]:
 
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize("builder_class", [PythonBuilder, AioBuilder])
-def test_their_batches_are_read(builder_class, codec):
+def test_their_batches_are_read(builder_class: type[Any], codec: Codec) -> None:
     options = {
         "magic": 2,
         "compression_type": int(codec),
@@ -80,7 +81,7 @@ def test_their_batches_are_read(builder_class, codec):
 
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize("reader_class", [PythonReader, AioReader])
-def test_they_read_ours(reader_class, codec):
+def test_they_read_ours(reader_class: type[Any], codec: Codec) -> None:
     data = bytes(build_batch([r._replace(sequence=-1) for r in _expected(50)], codec=codec))
     reader = reader_class(data)
     assert reader.validate_crc()
@@ -90,7 +91,7 @@ def test_they_read_ours(reader_class, codec):
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4])
-def test_old_formats_of_kafka_python(magic, codec):
+def test_old_formats_of_kafka_python(magic: int, codec: Codec) -> None:
     builder = LegacyRecordBatchBuilder(magic=magic, compression_type=int(codec), batch_size=1 << 20)
     for offset, (timestamp, key, value, _) in enumerate(CONTENT):
         builder.append(offset, timestamp, key, value)
@@ -126,7 +127,7 @@ def _frames(name: str) -> Iterator[tuple[int, bytes, bytes]]:
 JUDGED = {0: "NONE", 2: "CORRUPT_MESSAGE", 10: "MESSAGE_TOO_LARGE", 32: "INVALID_TIMESTAMP", 87: "INVALID_RECORD"}
 
 
-def test_captured_produce_requests_are_judged_as_kafka_judged_them():
+def test_captured_produce_requests_are_judged_as_kafka_judged_them() -> None:
     seen: dict[str, int] = {}
     for version, request, response in _frames("00_Produce.txt"):
         _, offset = decode_request_header(request)
@@ -155,7 +156,7 @@ def test_captured_produce_requests_are_judged_as_kafka_judged_them():
     assert seen["INVALID_RECORD"] > 5
 
 
-def test_captured_fetches_are_read_and_down_converted_alike():
+def test_captured_fetches_are_read_and_down_converted_alike() -> None:
     stored: dict[tuple[str, int], dict[int, RecordBatch]] = {}
     old: list[tuple[int, tuple[str, int], bytes]] = []
     records = 0
@@ -165,7 +166,7 @@ def test_captured_fetches_are_read_and_down_converted_alike():
             for part in topic.partitions:
                 if not part.records:
                     continue
-                data = bytes(part.records)
+                data = bytes(part.records)  # type: ignore[arg-type]
                 for batch in iter_entries(data, strict_magic=True):
                     assert batch.is_valid()
                     records += sum(1 for _ in iter_records(batch))

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
+from log.append_info import LogAppendInfo
 from log.config import LogConfig
 from log.errors import (
     InconsistentTopicIdError,
@@ -16,18 +18,20 @@ from log.errors import (
 )
 from log.fetch_data import FetchIsolation
 from log.offsets import LogOffsetMetadata
+from log.partition_log import PartitionLog
+from log.producer_entry import VerificationGuard
 from log.records.record import ControlType, EndTxnMarker, build_end_txn_marker
 from log.records.validation import AppendOrigin
 from tests.unit.log.harness import Harness, append, batch, contents, segment_bases
 
 
 @pytest.fixture
-def harness(tmp_path):
+def harness(tmp_path: Path) -> Harness:
     return Harness(tmp_path)
 
 
 @pytest.fixture
-def log(harness):
+def log(harness: Harness) -> PartitionLog:
     return harness.open()
 
 
@@ -35,7 +39,7 @@ def values(count: int, start: int = 0) -> list[bytes]:
     return [b"value %d" % i for i in range(start, start + count)]
 
 
-def test_offsets_are_given_and_read_back(log):
+def test_offsets_are_given_and_read_back(log: PartitionLog) -> None:
     info = append(log, b"a", b"b", epoch=3)
     assert (info.first_offset, info.last_offset, info.message_count) == (0, 1, 2)
     assert append(log, b"c", epoch=3).first_offset == 2
@@ -45,7 +49,7 @@ def test_offsets_are_given_and_read_back(log):
     assert log.end_offset_for_epoch(3) == (3, 3)
 
 
-def test_a_read_is_a_range_of_the_file(log):
+def test_a_read_is_a_range_of_the_file(log: PartitionLog) -> None:
     append(log, b"a")
     append(log, b"b")
     info = log.read(0, 10_000)
@@ -54,7 +58,7 @@ def test_a_read_is_a_range_of_the_file(log):
     info.records.release()
 
 
-def test_segments_roll_and_reads_do_not_cross_them(harness, log):
+def test_segments_roll_and_reads_do_not_cross_them(harness: Harness, log: PartitionLog) -> None:
     for value in values(40):
         append(log, value)
     bases = segment_bases(log)
@@ -67,7 +71,7 @@ def test_segments_roll_and_reads_do_not_cross_them(harness, log):
         assert (harness.partition_dir / f"{base:020d}.timeindex").stat().st_size >= 12
 
 
-def test_limits_of_a_read(log):
+def test_limits_of_a_read(log: PartitionLog) -> None:
     for value in values(5):
         append(log, value)
     size = log.read(0, 1 << 20).records.size // 5
@@ -82,7 +86,7 @@ def test_limits_of_a_read(log):
             log.read(offset, 10)
 
 
-def test_isolation_levels(log):
+def test_isolation_levels(log: PartitionLog) -> None:
     for value in values(40):
         append(log, value)
     assert log.read(0, 1 << 20, FetchIsolation.HIGH_WATERMARK).records.size == 0
@@ -95,7 +99,7 @@ def test_isolation_levels(log):
     assert log.high_watermark_metadata == log.log_end_offset_metadata
 
 
-def test_maybe_increment_high_watermark(log):
+def test_maybe_increment_high_watermark(log: PartitionLog) -> None:
     for value in values(3):
         append(log, value)
     old = log.maybe_increment_high_watermark(LogOffsetMetadata(2, 0, 100))
@@ -107,7 +111,7 @@ def test_maybe_increment_high_watermark(log):
         log.maybe_increment_high_watermark(LogOffsetMetadata(4, 0, 500))
 
 
-def test_a_writable_buffer_is_changed_in_place_and_bytes_are_not(log):
+def test_a_writable_buffer_is_changed_in_place_and_bytes_are_not(log: PartitionLog) -> None:
     data = batch(b"x")
     log.append_as_leader(memoryview(data), 5)
     frozen = bytes(batch(b"y"))
@@ -118,7 +122,7 @@ def test_a_writable_buffer_is_changed_in_place_and_bytes_are_not(log):
     assert contents(log) == [(0, b"x"), (1, b"y")]
 
 
-def test_too_large_for_a_segment(log):
+def test_too_large_for_a_segment(log: PartitionLog) -> None:
     with pytest.raises(RecordBatchTooLargeError):
         append(log, b"x" * 1000)
     assert log.log_end_offset == 0
@@ -127,7 +131,7 @@ def test_too_large_for_a_segment(log):
 # ---- follower
 
 
-def leader_bytes(harness: Harness, tmp_path, count: int, epoch: int = 0) -> bytes:
+def leader_bytes(harness: Harness, tmp_path: Path, count: int, epoch: int = 0) -> bytes:
     leader = Harness(tmp_path / "leader", harness.config).open()
     for value in values(count):
         append(leader, value, epoch=epoch)
@@ -136,7 +140,7 @@ def leader_bytes(harness: Harness, tmp_path, count: int, epoch: int = 0) -> byte
     return data
 
 
-def test_follower_copies_bytes(harness, log, tmp_path):
+def test_follower_copies_bytes(harness: Harness, log: PartitionLog, tmp_path: Path) -> None:
     data = leader_bytes(harness, tmp_path, 5, epoch=4)
     info = log.append_as_follower(data + b"\0\0\0")
     assert (info.first_offset, info.last_offset, info.batch_count, info.valid_bytes) == (0, 4, 5, len(data))
@@ -148,7 +152,7 @@ def test_follower_copies_bytes(harness, log, tmp_path):
     assert log.append_as_follower(b"").message_count == 0
 
 
-def test_follower_refuses_offsets_out_of_order(harness, log, tmp_path):
+def test_follower_refuses_offsets_out_of_order(harness: Harness, log: PartitionLog, tmp_path: Path) -> None:
     data = leader_bytes(harness, tmp_path, 2)
     half = len(data) // 2
     with pytest.raises(OffsetsOutOfOrderError):
@@ -160,7 +164,7 @@ def test_follower_refuses_offsets_out_of_order(harness, log, tmp_path):
 
 
 @pytest.mark.parametrize("target", [0, 1, 7, 20, 39])
-def test_truncate_and_go_on(harness, log, target):
+def test_truncate_and_go_on(harness: Harness, log: PartitionLog, target: int) -> None:
     for value in values(40):
         append(log, value, epoch=1)
     log.update_high_watermark(40)
@@ -176,7 +180,7 @@ def test_truncate_and_go_on(harness, log, target):
     assert contents(harness.open()) == list(enumerate(values(40)))
 
 
-def test_truncate_at_or_beyond_the_end_does_nothing(log):
+def test_truncate_at_or_beyond_the_end_does_nothing(log: PartitionLog) -> None:
     append(log, b"a")
     assert not log.truncate_to(1)
     assert not log.truncate_to(5)
@@ -185,7 +189,7 @@ def test_truncate_at_or_beyond_the_end_does_nothing(log):
     assert log.log_end_offset == 1
 
 
-def test_truncate_into_a_batch_drops_all_of_it(log):
+def test_truncate_into_a_batch_drops_all_of_it(log: PartitionLog) -> None:
     append(log, b"a")
     append(log, b"b", b"c", b"d")
     log.truncate_to(2)
@@ -193,7 +197,7 @@ def test_truncate_into_a_batch_drops_all_of_it(log):
     assert contents(log) == [(0, b"a")]
 
 
-def test_truncate_fully(harness, log):
+def test_truncate_fully(harness: Harness, log: PartitionLog) -> None:
     for value in values(40):
         append(log, value)
     log.truncate_fully_and_start_at(100)
@@ -207,7 +211,7 @@ def test_truncate_fully(harness, log):
     assert not list(harness.partition_dir.glob("*.deleted"))
 
 
-def test_truncated_segments_wait_for_their_deletion(harness, log):
+def test_truncated_segments_wait_for_their_deletion(harness: Harness, log: PartitionLog) -> None:
     for value in values(40):
         append(log, value)
     held = log.read(segment_bases(log)[-1], 1 << 20)
@@ -223,7 +227,7 @@ def test_truncated_segments_wait_for_their_deletion(harness, log):
 # ---- log start offset
 
 
-def test_log_start_offset(log):
+def test_log_start_offset(log: PartitionLog) -> None:
     for value in values(10):
         append(log, value)
     with pytest.raises(OffsetOutOfRangeError):
@@ -241,7 +245,7 @@ def test_log_start_offset(log):
 # ---- clean stop and start
 
 
-def test_clean_stop_and_start(harness, log):
+def test_clean_stop_and_start(harness: Harness, log: PartitionLog) -> None:
     for value in values(40):
         append(log, value, epoch=2)
     harness.stop(log)
@@ -260,7 +264,7 @@ def test_clean_stop_and_start(harness, log):
     assert append(again, b"next", epoch=2).first_offset == 40
 
 
-def test_log_start_offset_from_the_checkpoint(harness, log):
+def test_log_start_offset_from_the_checkpoint(harness: Harness, log: PartitionLog) -> None:
     for value in values(40):
         append(log, value)
     harness.stop(log)
@@ -270,7 +274,7 @@ def test_log_start_offset_from_the_checkpoint(harness, log):
     assert segment_bases(empty) == [70]
 
 
-def test_topic_id(harness, log):
+def test_topic_id(harness: Harness, log: PartitionLog) -> None:
     log.assign_topic_id(b"0123456789abcdef")
     log.assign_topic_id(b"0123456789abcdef")
     with pytest.raises(InconsistentTopicIdError):
@@ -284,17 +288,25 @@ def test_topic_id(harness, log):
 # ---- producers
 
 
-def produce(log, sequence: int, *found: bytes, epoch: int = 0, pid: int = 7, transactional: bool = False, guard=None):
+def produce(
+    log: PartitionLog,
+    sequence: int,
+    *found: bytes,
+    epoch: int = 0,
+    pid: int = 7,
+    transactional: bool = False,
+    guard: VerificationGuard | None = None,
+) -> LogAppendInfo:
     data = batch(*found, producer_id=pid, producer_epoch=epoch, base_sequence=sequence, transactional=transactional)
     return log.append_as_leader(data, 0, verification_guard=guard)
 
 
-def end_txn(log, kind: ControlType, pid: int = 7, epoch: int = 0):
+def end_txn(log: PartitionLog, kind: ControlType, pid: int = 7, epoch: int = 0) -> LogAppendInfo:
     marker = build_end_txn_marker(pid, epoch, EndTxnMarker(kind, 0), log.env.clock.wall_ms())
     return log.append_as_leader(marker, 0, AppendOrigin.COORDINATOR)
 
 
-def test_duplicates_are_answered_with_the_first_offsets(harness, log):
+def test_duplicates_are_answered_with_the_first_offsets(harness: Harness, log: PartitionLog) -> None:
     append(log, b"other")
     assert produce(log, 0, b"a", b"b").first_offset == 1
     assert produce(log, 2, b"c").first_offset == 3
@@ -306,8 +318,8 @@ def test_duplicates_are_answered_with_the_first_offsets(harness, log):
     assert produce(reopened, 2, b"c").duplicate
 
 
-def test_transactions_bound_the_last_stable_offset(harness, log):
-    def verified() -> object:
+def test_transactions_bound_the_last_stable_offset(harness: Harness, log: PartitionLog) -> None:
+    def verified() -> VerificationGuard | None:
         return log.maybe_start_transaction_verification(7, 0, 0)
 
     append(log, b"plain")
@@ -321,6 +333,7 @@ def test_transactions_bound_the_last_stable_offset(harness, log):
     log.update_high_watermark(4)
     assert log.last_stable_offset == 4
     info = log.read(0, 1 << 20, FetchIsolation.TXN_COMMITTED)
+    assert info.aborted_transactions is not None
     assert [
         (t.producer_id, t.first_offset, t.last_offset, t.last_stable_offset) for t in info.aborted_transactions
     ] == [(7, 1, 3, 4)]
@@ -338,7 +351,7 @@ def test_transactions_bound_the_last_stable_offset(harness, log):
         assert [p.producer_id for p in copy.active_producers()] == [7]
 
 
-def test_a_transaction_that_is_cut_off_bounds_nothing_any_more(harness, log):
+def test_a_transaction_that_is_cut_off_bounds_nothing_any_more(harness: Harness, log: PartitionLog) -> None:
     append(log, b"plain")
     guard = log.maybe_start_transaction_verification(7, 0, 0)
     produce(log, 0, b"t0", transactional=True, guard=guard)
@@ -351,7 +364,7 @@ def test_a_transaction_that_is_cut_off_bounds_nothing_any_more(harness, log):
     assert log.last_stable_offset == 3
 
 
-def test_open_transaction_survives_a_restart(harness, log):
+def test_open_transaction_survives_a_restart(harness: Harness, log: PartitionLog) -> None:
     guard = log.maybe_start_transaction_verification(7, 0, 0)
     produce(log, 0, b"t0", transactional=True, guard=guard)
     append(log, b"plain")
@@ -367,7 +380,7 @@ def test_open_transaction_survives_a_restart(harness, log):
 # ---- rolling
 
 
-def test_roll_by_record_time(tmp_path):
+def test_roll_by_record_time(tmp_path: Path) -> None:
     harness = Harness(tmp_path, LogConfig(segment_ms=1000, segment_index_bytes=1200))
     log = harness.open()
     append(log, b"a", timestamp=5_000)
@@ -382,7 +395,7 @@ def test_roll_by_record_time(tmp_path):
     assert segment_bases(log) == [0, 2, 4]
 
 
-def test_roll_by_wall_time_without_timestamps(tmp_path):
+def test_roll_by_wall_time_without_timestamps(tmp_path: Path) -> None:
     harness = Harness(tmp_path, LogConfig(segment_ms=1000, segment_index_bytes=1200))
     log = harness.open()
     append(log, b"a", timestamp=-1)
@@ -393,7 +406,7 @@ def test_roll_by_wall_time_without_timestamps(tmp_path):
     assert segment_bases(log) == [0, 2]
 
 
-def test_roll_when_an_index_is_full(tmp_path):
+def test_roll_when_an_index_is_full(tmp_path: Path) -> None:
     harness = Harness(tmp_path, LogConfig(segment_index_bytes=24, index_interval_bytes=1))
     log = harness.open()
     for i in range(6):
@@ -402,7 +415,7 @@ def test_roll_when_an_index_is_full(tmp_path):
     assert contents(log) == [(i, b"x") for i in range(6)]
 
 
-def test_roll_flushes_the_old_segment_in_the_background(harness, log):
+def test_roll_flushes_the_old_segment_in_the_background(harness: Harness, log: PartitionLog) -> None:
     for value in values(40):
         append(log, value)
     harness.tick()
@@ -410,7 +423,7 @@ def test_roll_flushes_the_old_segment_in_the_background(harness, log):
     assert (harness.partition_dir / f"{segment_bases(log)[-1]:020d}.snapshot").exists()
 
 
-def test_flush_by_messages(tmp_path):
+def test_flush_by_messages(tmp_path: Path) -> None:
     log = Harness(tmp_path, LogConfig(flush_messages=3, segment_index_bytes=1200)).open()
     append(log, b"a", b"b")
     assert log.recovery_point == 0
@@ -418,7 +431,7 @@ def test_flush_by_messages(tmp_path):
     assert log.recovery_point == 3
 
 
-def test_preallocated_segment(tmp_path):
+def test_preallocated_segment(tmp_path: Path) -> None:
     harness = Harness(tmp_path, LogConfig(segment_bytes=1000, preallocate=True, segment_index_bytes=1200))
     log = harness.open()
     for value in values(3):
@@ -433,7 +446,7 @@ def test_preallocated_segment(tmp_path):
     assert contents(harness.open()) == list(enumerate(values(23)))
 
 
-def test_only_what_was_written_is_synced(harness, log, monkeypatch):
+def test_only_what_was_written_is_synced(harness: Harness, log: PartitionLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stop of an idle log costs no fsync; a written one is durable before the stop ends."""
     append(log, b"a")
     synced: list[str] = []

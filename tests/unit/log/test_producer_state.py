@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,7 +38,7 @@ TP = TopicPartition("t", 0)
 class Producers(ProducerStateManager):
     """A manager with a short way to append a batch."""
 
-    def __init__(self, directory) -> None:
+    def __init__(self, directory: Path) -> None:
         super().__init__(TP, directory, ManualClock(), ProducerStateConfig())
 
     def write(self, batch: bytearray, origin: AppendOrigin = CLIENT) -> CompletedTxn | None:
@@ -47,15 +51,34 @@ class Producers(ProducerStateManager):
         self.update_map_end_offset(header.next_offset)
         return completed
 
-    def data(self, offset, sequence, epoch=0, count=1, pid=1, transactional=False, origin=CLIENT):
+    def data(
+        self,
+        offset: int,
+        sequence: int,
+        epoch: int = 0,
+        count: int = 1,
+        pid: int = 1,
+        transactional: bool = False,
+        origin: AppendOrigin = CLIENT,
+    ) -> CompletedTxn | None:
         return self.write(_data(offset, sequence, epoch, count, pid, transactional), origin)
 
-    def marker(self, offset, kind, epoch=0, coordinator=0, pid=1, origin=AppendOrigin.COORDINATOR):
+    def marker(
+        self,
+        offset: int,
+        kind: ControlType,
+        epoch: int = 0,
+        coordinator: int = 0,
+        pid: int = 1,
+        origin: AppendOrigin = AppendOrigin.COORDINATOR,
+    ) -> CompletedTxn | None:
         marker = EndTxnMarker(kind, coordinator)
         return self.write(build_end_txn_marker(pid, epoch, marker, NOW + offset, base_offset=offset), origin)
 
 
-def _data(offset, sequence, epoch=0, count=1, pid=1, transactional=False) -> bytearray:
+def _data(
+    offset: int, sequence: int, epoch: int = 0, count: int = 1, pid: int = 1, transactional: bool = False
+) -> bytearray:
     return build_batch(
         [Record(offset + i, NOW + offset + i, b"k", b"v") for i in range(count)],
         producer_id=pid,
@@ -66,11 +89,11 @@ def _data(offset, sequence, epoch=0, count=1, pid=1, transactional=False) -> byt
 
 
 @pytest.fixture
-def producers(tmp_path):
+def producers(tmp_path: Path) -> Producers:
     return Producers(tmp_path)
 
 
-def test_sequences_must_follow(producers):
+def test_sequences_must_follow(producers: Producers) -> None:
     producers.data(0, 7, count=3)  # unknown producer: any first sequence
     producers.data(3, 10)
     for sequence in (10, 9, 12, 0):
@@ -79,12 +102,12 @@ def test_sequences_must_follow(producers):
     producers.data(4, 11)
 
 
-def test_sequences_wrap(producers):
+def test_sequences_wrap(producers: Producers) -> None:
     producers.data(0, MAX_INT32 - 1, count=2)
     producers.data(2, 0)
 
 
-def test_a_new_epoch_begins_at_zero(producers):
+def test_a_new_epoch_begins_at_zero(producers: Producers) -> None:
     producers.data(0, 5)
     with pytest.raises(OutOfOrderSequenceError):
         producers.data(1, 6, epoch=1)
@@ -94,19 +117,22 @@ def test_a_new_epoch_begins_at_zero(producers):
     producers.data(2, 99, epoch=0, origin=REPLICATION)
 
 
-def test_after_a_marker_with_a_higher_epoch_the_first_sequence_is_zero(producers):
+def test_after_a_marker_with_a_higher_epoch_the_first_sequence_is_zero(producers: Producers) -> None:
     producers.data(0, 5, transactional=True)
     producers.marker(1, ControlType.ABORT, epoch=1)
-    assert producers.last_entry(1).is_empty
+    entry = producers.last_entry(1)
+    assert entry is not None
+    assert entry.is_empty
     with pytest.raises(OutOfOrderSequenceError):
         producers.data(2, 6, epoch=1, transactional=True)
     producers.data(2, 0, epoch=1, transactional=True)
 
 
-def test_duplicates_of_the_last_five_batches(producers):
+def test_duplicates_of_the_last_five_batches(producers: Producers) -> None:
     for i in range(7):
         producers.data(i * 2, i * 2, count=2)
     entry = producers.last_entry(1)
+    assert entry is not None
     for i in range(7):
         found = entry.find_duplicate(RecordBatch(_data(0, i * 2, count=2)))
         assert (found is None) == (i < 2)
@@ -116,7 +142,7 @@ def test_duplicates_of_the_last_five_batches(producers):
     assert entry.find_duplicate(RecordBatch(_data(0, 12, count=2, epoch=1))) is None
 
 
-def test_transactions_and_the_unstable_offset(producers):
+def test_transactions_and_the_unstable_offset(producers: Producers) -> None:
     assert producers.first_unstable_offset is None
     producers.data(0, 0, pid=1, transactional=True)
     producers.data(1, 0, pid=2, transactional=True)
@@ -142,7 +168,7 @@ def test_transactions_and_the_unstable_offset(producers):
         producers.complete_txn(CompletedTxn(1, 0, 3, False))
 
 
-def test_coordinator_epochs(producers):
+def test_coordinator_epochs(producers: Producers) -> None:
     producers.data(0, 0, transactional=True)
     producers.marker(1, ControlType.COMMIT, coordinator=5)
     with pytest.raises(TransactionCoordinatorFencedError):
@@ -153,7 +179,7 @@ def test_coordinator_epochs(producers):
         producers.marker(4, ControlType.COMMIT, epoch=2, coordinator=9)
 
 
-def test_expiry_spares_open_transactions(producers):
+def test_expiry_spares_open_transactions(producers: Producers) -> None:
     producers.data(0, 0, pid=1)
     producers.data(1, 0, pid=2, transactional=True)
     assert producers.remove_expired(NOW + 86_400_000 - 1) == 0
@@ -162,14 +188,14 @@ def test_expiry_spares_open_transactions(producers):
     assert producers.last_entry(2) is not None
 
 
-def test_late_transactions(producers):
+def test_late_transactions(producers: Producers) -> None:
     assert not producers.has_late_transaction(NOW)
     producers.data(0, 0, transactional=True)
     assert not producers.has_late_transaction(NOW + 1_200_000)
     assert producers.has_late_transaction(NOW + 1_200_001)
 
 
-def test_verification(producers):
+def test_verification(producers: Producers) -> None:
     batch = RecordBatch(_data(0, 3, transactional=True))
     assert not producers.is_verified(batch, None)
     guard = producers.start_verification(1, 3, 0)
@@ -187,7 +213,7 @@ def test_verification(producers):
     assert producers.is_verified(batch, None)
 
 
-def test_snapshots_round_trip(producers, tmp_path):
+def test_snapshots_round_trip(producers: Producers, tmp_path: Path) -> None:
     assert producers.take_snapshot() is None
     producers.data(0, 0, count=3)
     producers.data(3, 0, pid=9, epoch=4, transactional=True)
@@ -202,7 +228,7 @@ def test_snapshots_round_trip(producers, tmp_path):
     assert again.first_unstable_offset == 3
 
 
-def test_reload_takes_the_newest_usable_snapshot(producers, tmp_path):
+def test_reload_takes_the_newest_usable_snapshot(producers: Producers, tmp_path: Path) -> None:
     for offset in (0, 1, 2, 3):
         producers.data(offset, offset)
         producers.take_snapshot()
@@ -210,13 +236,15 @@ def test_reload_takes_the_newest_usable_snapshot(producers, tmp_path):
     again = Producers(tmp_path)
     again.truncate_and_reload(1, 3, NOW)
     assert again.map_end_offset == 2
-    assert again.last_entry(1).last_sequence == 1
+    entry = again.last_entry(1)
+    assert entry is not None
+    assert entry.last_sequence == 1
     assert sorted(p.name[18:20] for p in tmp_path.iterdir()) == ["02"]
     again.truncate_fully_and_start_at(50)
     assert (again.map_end_offset, again.is_empty, list(tmp_path.iterdir())) == (50, True, [])
 
 
-def test_stray_snapshots(producers, tmp_path):
+def test_stray_snapshots(producers: Producers, tmp_path: Path) -> None:
     for offset in (3, 5, 8, 9):
         producers.update_map_end_offset(offset)
         producers.take_snapshot()
@@ -231,7 +259,7 @@ def test_stray_snapshots(producers, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_known_snapshot_bytes():
+def test_known_snapshot_bytes() -> None:
     assert encode_snapshot([]).hex() == "000148674bc700000000"
     entry = ProducerStateEntry(1, 0, -1, 1_700_000_000_000)
     entry.batches.append(BatchMetadata(4, 104, 2, 1_700_000_000_000))
@@ -243,17 +271,17 @@ def test_known_snapshot_bytes():
 
 
 @given(st.integers(0, 101), st.integers(0, 7))
-def test_damaged_snapshots_are_refused(position, bit):
+def test_damaged_snapshots_are_refused(position: int, bit: int) -> None:
     entry = ProducerStateEntry(1, 0, -1, NOW)
     data = bytearray(encode_snapshot([entry, ProducerStateEntry(2)]))
     data[position % len(data)] ^= 1 << bit
     with pytest.raises(CorruptSnapshotError):
-        decode_snapshot(data)
+        decode_snapshot(bytes(data))
     with pytest.raises(CorruptSnapshotError):
         decode_snapshot(bytes(data[: position % len(data)]))
 
 
-def _golden_partitions():
+def _golden_partitions() -> Iterator[Any]:
     for root in roots():
         for directory in sorted(root.glob("*/data/*-[0-9]*")):
             if "4_unclean" in str(directory) or "6_old" in str(directory) or directory.name.endswith("-delete"):
@@ -265,7 +293,7 @@ def _golden_partitions():
 
 
 @pytest.mark.parametrize("directory", list(_golden_partitions()))
-def test_golden_snapshots_transaction_indexes_and_epochs(directory, tmp_path):
+def test_golden_snapshots_transaction_indexes_and_epochs(directory: Path, tmp_path: Path) -> None:
     """Replaying the batches gives the files that Kafka wrote, byte for byte."""
     cleaned = "compact-0" in str(directory) and "1_clean" not in str(directory)
     producers = Producers(tmp_path)
@@ -305,7 +333,7 @@ def test_golden_snapshots_transaction_indexes_and_epochs(directory, tmp_path):
         assert epochs.entries == stored
 
 
-def _compare(producers: Producers, path) -> None:
+def _compare(producers: Producers, path: Path) -> None:
     stored = path.read_bytes()
     if producers.entries() != read_snapshot(path):
         # The same, but for batches that a snapshot does not keep.
@@ -313,7 +341,7 @@ def _compare(producers: Producers, path) -> None:
     assert encode_snapshot(read_snapshot(path)) == stored
 
 
-def test_transaction_index(tmp_path):
+def test_transaction_index(tmp_path: Path) -> None:
     path = tmp_path / "00000000000000000010.txnindex"
     index = TransactionIndex(path, 10)
     assert index.entries() == []

@@ -79,7 +79,7 @@ def test_too_few_brokers() -> None:
 def test_random_clusters() -> None:
     for seed in range(60):
         draw = random.Random(seed)
-        racks = draw.choice([[None], ["a", "b"], ["a", "b", "c"]])
+        racks: list[str | None] = draw.choice([[None], ["a", "b"], ["a", "b", "c"]])
         brokers = [Broker(n, racks[n % len(racks)]) for n in range(draw.randrange(3, 8))]
         placements = [
             Placement("t", n, draw.sample(range(len(brokers)), draw.randrange(1, 4)), draw.randrange(1, 1000))

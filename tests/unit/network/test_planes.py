@@ -128,7 +128,7 @@ def test_a_parked_request_does_not_hold_up_shutdown_and_its_answer_is_dropped(
 ) -> None:
     monkeypatch.setattr("network.server.socket_server._DRAIN_S", 100.0)  # what requests in flight get
     parked: list[Request] = []
-    broker.hook = lambda request: parked.append(request) is None
+    broker.hook = lambda request: parked.append(request) is None  # type: ignore[func-returns-value]
     server = servers.start(broker)
     client = servers.connect(server)
     client.send(produce_frame(1))
@@ -155,7 +155,7 @@ def test_ports_are_free_after_shutdown(servers: Servers, broker: EchoBroker) -> 
 
 def test_times_of_a_request(servers: Servers, broker: EchoBroker) -> None:
     parked: list[Request] = []
-    broker.hook = lambda request: request.header.correlation_id == 2 and parked.append(request) is None
+    broker.hook = lambda request: request.header.correlation_id == 2 and parked.append(request) is None  # type: ignore[func-returns-value]
     server = servers.start(broker)
     client = servers.connect(server)
     client.send(produce_frame(1))

@@ -86,7 +86,7 @@ def test_large_requests_leave_the_processor(servers: Servers, broker: EchoBroker
 @BOTH
 def test_disconnect_during_processing(servers: Servers, broker: EchoBroker, inline: InlineRule | None) -> None:
     held: list[Request] = []
-    broker.hook = lambda request: held.append(request) is None
+    broker.hook = lambda request: held.append(request) is None  # type: ignore[func-returns-value]
     server = servers.start(broker, inline=inline)
     client = servers.connect(server)
     client.send(produce_frame(1))

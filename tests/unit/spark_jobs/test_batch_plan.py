@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 pytest.importorskip("pyspark.sql.datasource")
@@ -15,7 +17,7 @@ from tests.unit.spark_jobs.made_up import MadeUpCluster, read_options
 CLUSTER = MadeUpCluster({("t", 0): 2}, {("t", 0): 10, ("t", 1): 5}, {("t", 0): [(100, 4)], ("t", 1): [(100, 0)]})
 
 
-def plan(**options: str) -> list[Range]:
+def plan(**options: Any) -> list[Range]:
     return plan_batch(CLUSTER, read_options(**options))
 
 

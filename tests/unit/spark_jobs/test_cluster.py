@@ -74,7 +74,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Client:
     return made
 
 
-def metadata(clock: ManualClock, **options: str) -> subject.ClusterMetadata:
+def metadata(clock: ManualClock, **options: Any) -> subject.ClusterMetadata:
     return subject.ClusterMetadata(read_options(**options), clock)
 
 

@@ -24,7 +24,7 @@ Row = tuple[bytes | None, bytes | None, list[dict[str, object]] | None, int]
 def made_up_rows(count: int, seed: int) -> list[Row]:
     draw = random.Random(seed)
     return [
-        (
+        (  # type: ignore[misc]
             draw.choice([None, b"", draw.randbytes(draw.randrange(20))]),
             draw.choice([None, b"", draw.randbytes(draw.randrange(300))]),
             draw.choice([None, [], [{"key": "h", "value": None}, {"key": "ü", "value": b"x"}]]),
@@ -46,7 +46,7 @@ def columns_of(rows: list[Row], offset: int = 0, binary: pa.DataType | None = No
     )
 
 
-def records_of(data: bytes | memoryview) -> list[tuple[object, ...]]:
+def records_of(data: bytes | bytearray | memoryview) -> list[tuple[object, ...]]:
     found: list[tuple[object, ...]] = []
     for batch in iter_batches(bytes(data)):
         assert isinstance(batch, RecordBatch)

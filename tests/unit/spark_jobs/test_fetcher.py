@@ -55,7 +55,7 @@ def read(monkeypatch: pytest.MonkeyPatch, metadata: Metadata, leader: BrokerAddr
         def close(self) -> None: ...
 
     monkeypatch.setattr(subject, "Connection", Connection)
-    options = read_options(**{"kafkaConsumer.pollTimeoutMs": "1000"})
+    options = read_options(**{"kafkaConsumer.pollTimeoutMs": "1000"})  # type: ignore[arg-type]
     range_ = Range("t", 0, 0, 10)
     reading = subject.PartitionFetcher(
         metadata,  # type: ignore[arg-type]

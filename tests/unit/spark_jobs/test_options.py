@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,7 @@ def test_precedence_of_starting_options() -> None:
 
 
 def test_precedence_of_ending_options() -> None:
-    given = {"endingOffsets": "latest", "endingOffsetsByTimestamp": '{"t":{"0":1}}'}
+    given: dict[str, Any] = {"endingOffsets": "latest", "endingOffsetsByTimestamp": '{"t":{"0":1}}'}
     assert read_options(**given).ending == ByTimestamp({("t", 0): 1})
     assert read_options(**given, endingTimestamp="9").ending == ByTimestamp({}, 9)
 
@@ -92,7 +93,7 @@ def test_a_pattern_matches_whole_names() -> None:
         ({"kafka.security.protocol": "SASL_SSL"}, "PLAINTEXT listener"),
     ],
 )
-def test_refusals_of_batch_reads_name_the_cure(given: dict[str, str], cure: str) -> None:
+def test_refusals_of_batch_reads_name_the_cure(given: dict[str, Any], cure: str) -> None:
     with pytest.raises(OptionError, match=cure):
         read_options(**given)
 
@@ -113,7 +114,7 @@ def test_refusals_of_batch_reads_name_the_cure(given: dict[str, str], cure: str)
 )
 def test_options_that_are_not_taken_are_named(name: str, nearest: str) -> None:
     with pytest.raises(OptionError, match=nearest):
-        read_options(**{name: "1"})
+        read_options(**{name: "1"})  # type: ignore[arg-type]
 
 
 def test_all_that_is_wrong_is_told_at_once() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 pytest.importorskip("pyspark.sql.streaming.datasource")
@@ -47,7 +49,7 @@ def test_the_first_batch_is_empty_and_ends_at_the_start() -> None:
     ],
 )
 def test_only_a_start_that_can_not_lose_records_is_asked_for_again(
-    starting: dict[str, str], initial: dict[str, dict[str, int]]
+    starting: dict[str, Any], initial: dict[str, dict[str, int]]
 ) -> None:
     assert planner(MadeUpCluster({A: 3}, {A: 10}), **starting).initial_offset() == initial
 

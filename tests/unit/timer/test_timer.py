@@ -4,6 +4,7 @@ import gc
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -257,7 +258,7 @@ def test_real_time_expiry_is_never_early_and_soon() -> None:
     assert 44 <= times[0] < 5_000
 
 
-def wait_until(condition, timeout_s: float = 60.0) -> None:  # type: ignore[no-untyped-def]
+def wait_until(condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
     end = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < end, "it did not happen in time"

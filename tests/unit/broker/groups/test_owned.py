@@ -2,13 +2,13 @@
 
 import pytest
 
-from broker.groups.records import loader
+from broker.coordinator.topic_log import Batch
 from tests.support.groups import PARTITIONS, Coordinator
 
 
 def test_a_broken_log_leaves_the_partition_owned_and_empty(caplog: pytest.LogCaptureFixture) -> None:
     class BrokenLog(type(Coordinator().log)):  # type: ignore[misc]
-        def read(self, partition: int, buffer_bytes: int) -> list[loader.Batch]:
+        def read(self, partition: int, buffer_bytes: int) -> list[Batch]:
             raise OSError("the disk is gone")
 
     coordinator = Coordinator(BrokenLog(PARTITIONS))

@@ -89,7 +89,7 @@ def test_a_timed_out_transaction_is_fenced_and_aborted(cluster: Cluster) -> None
     cluster.advance(12_000)
     cluster.deliver_markers()
     assert cluster.sent == [(1, T0, False)]
-    assert cluster.state is S.COMPLETE_ABORT
+    assert cluster.state is S.COMPLETE_ABORT  # type: ignore[comparison-overlap]
     assert cluster.end(producer, commit=True) is ErrorCode.PRODUCER_FENCED
 
 

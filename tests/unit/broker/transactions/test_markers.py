@@ -37,7 +37,7 @@ def test_failed_markers_go_to_the_current_leader(cluster: Cluster, failure: Erro
     cluster.advance(100)
     cluster.deliver_markers()
     assert cluster.sent == [(2, T0, True)]
-    assert cluster.state is S.COMPLETE_COMMIT
+    assert cluster.state is S.COMPLETE_COMMIT  # type: ignore[comparison-overlap]
 
 
 def test_markers_survive_an_error_that_nobody_expects(cluster: Cluster) -> None:
@@ -63,7 +63,7 @@ def test_partitions_without_leader_wait_and_deleted_ones_are_done(cluster: Clust
     cluster.leaders.leader[T0] = 1
     cluster.advance(100)
     cluster.deliver_markers()
-    assert cluster.state is S.COMPLETE_ABORT
+    assert cluster.state is S.COMPLETE_ABORT  # type: ignore[comparison-overlap]
 
 
 def test_markers_superseded_by_a_newer_owner_are_dropped(cluster: Cluster) -> None:
@@ -85,4 +85,4 @@ def test_a_complete_record_that_finds_no_replicas_is_stored_later(cluster: Clust
     assert cluster.state is S.PREPARE_COMMIT
     assert cluster.init().error is ErrorCode.CONCURRENT_TRANSACTIONS
     cluster.advance(100)
-    assert cluster.state is S.COMPLETE_COMMIT
+    assert cluster.state is S.COMPLETE_COMMIT  # type: ignore[comparison-overlap]

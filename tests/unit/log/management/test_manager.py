@@ -5,6 +5,7 @@ import random
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from log.config import LogConfig
 from log.errors import InconsistentMetadataError, InconsistentTopicIdError, LogDirNotFoundError, LogError, StorageError
 from log.management.log_dir import LogDirLockedError
 from log.management.manager import LogManager, LogManagerSettings
+from log.partition_log import PartitionLog
 from log.topic_partition import TopicPartition
 from tests.unit.log.harness import SMALL, append, contents
 from timer.clock import ManualClock
@@ -25,7 +27,7 @@ A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b",
 class Broker:
     """What a broker has of the log package, over directories that outlive it."""
 
-    def __init__(self, *dirs: os.PathLike[str], config: LogConfig = SMALL, **options: object) -> None:
+    def __init__(self, *dirs: str | os.PathLike[str], config: LogConfig = SMALL, **options: object) -> None:
         self.clock = ManualClock()
         self.scheduler = ManualScheduler(self.clock)
         self.topic_configs: dict[str, dict[str, str]] = {}
@@ -51,14 +53,14 @@ class Broker:
         self.scheduler.tick()
 
 
-def new(manager: LogManager, tp: TopicPartition):
+def new(manager: LogManager, tp: TopicPartition) -> PartitionLog:
     return manager.get_or_create_log(tp, is_new=True)
 
 
-def test_create_append_stop_start(tmp_path):
+def test_create_append_stop_start(tmp_path: Path) -> None:
     manager = Broker(tmp_path).start()
     assert manager.get_log(A0) is None
-    log = new(manager, A0)
+    log: PartitionLog | None = new(manager, A0)
     assert manager.get_or_create_log(A0) is log
     for i in range(30):
         append(log, b"%d" % i)
@@ -79,7 +81,7 @@ def test_create_append_stop_start(tmp_path):
     manager.shutdown()
 
 
-def test_start_after_a_crash_recovers(tmp_path):
+def test_start_after_a_crash_recovers(tmp_path: Path) -> None:
     manager = Broker(tmp_path).start()
     for i in range(30):
         append(new(manager, A0), b"%d" % i)
@@ -99,7 +101,7 @@ def crash(manager: LogManager) -> None:
         log_dir.unlock(remove=False)
 
 
-def test_fresh_directory_has_empty_checkpoints(tmp_path):
+def test_fresh_directory_has_empty_checkpoints(tmp_path: Path) -> None:
     Broker(tmp_path / "new").start()
     found = {p.name: p.stat().st_size for p in (tmp_path / "new").iterdir()}
     assert found.pop("meta.properties") > 0
@@ -112,7 +114,7 @@ def test_fresh_directory_has_empty_checkpoints(tmp_path):
     }
 
 
-def test_a_directory_in_use_is_refused(tmp_path):
+def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
     # A POSIX record lock is the process's, so another process must try.
     import subprocess
     import sys
@@ -129,7 +131,7 @@ def test_a_directory_in_use_is_refused(tmp_path):
     assert issubclass(LogDirLockedError, LogError)
 
 
-def test_new_logs_go_to_the_emptiest_directory(tmp_path):
+def test_new_logs_go_to_the_emptiest_directory(tmp_path: Path) -> None:
     manager = Broker(tmp_path / "x", tmp_path / "y").start()
     for partition in range(6):
         new(manager, TopicPartition("t", partition))
@@ -137,26 +139,26 @@ def test_new_logs_go_to_the_emptiest_directory(tmp_path):
     assert parents.count(str(tmp_path / "x")) == parents.count(str(tmp_path / "y")) == 3
 
 
-def test_foreign_directory_stops_the_start(tmp_path):
+def test_foreign_directory_stops_the_start(tmp_path: Path) -> None:
     (tmp_path / "lost+found").mkdir()
     with pytest.raises(LogError, match=r"lost\+found"):
         Broker(tmp_path).start()
 
 
-def test_a_partition_in_two_directories_stops_the_start(tmp_path):
+def test_a_partition_in_two_directories_stops_the_start(tmp_path: Path) -> None:
     for name in ("x", "y"):
         (tmp_path / name / "a-0").mkdir(parents=True)
     with pytest.raises(LogError, match="is in both"):
         Broker(tmp_path / "x", tmp_path / "y").start()
 
 
-def test_meta_properties_of_another_broker(tmp_path):
+def test_meta_properties_of_another_broker(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").write_text("version=0\nbroker.id=2\ncluster.id=cluster\n")
     with pytest.raises(InconsistentMetadataError):
         Broker(tmp_path).start()
 
 
-def test_topic_ids_must_agree(tmp_path):
+def test_topic_ids_must_agree(tmp_path: Path) -> None:
     manager = Broker(tmp_path).start()
     manager.get_or_create_log(A0, is_new=True, topic_id=b"1" * 16)
     assert manager.get_or_create_log(A0, topic_id=b"1" * 16).topic_id == b"1" * 16
@@ -164,7 +166,7 @@ def test_topic_ids_must_agree(tmp_path):
         manager.get_or_create_log(A0, topic_id=b"2" * 16)
 
 
-def test_delete_waits_for_its_delay(tmp_path):
+def test_delete_waits_for_its_delay(tmp_path: Path) -> None:
     broker = Broker(tmp_path)
     manager = broker.start()
     broker.tick(30_000)
@@ -189,7 +191,7 @@ def test_delete_waits_for_its_delay(tmp_path):
     assert manager.async_delete(B0) is None
 
 
-def test_a_directory_to_be_deleted_is_found_again_at_start(tmp_path):
+def test_a_directory_to_be_deleted_is_found_again_at_start(tmp_path: Path) -> None:
     manager = Broker(tmp_path).start()
     append(new(manager, A0), b"x")
     manager.async_delete(A0)
@@ -202,7 +204,7 @@ def test_a_directory_to_be_deleted_is_found_again_at_start(tmp_path):
     assert not list(tmp_path.glob("*-delete"))
 
 
-def test_stray_is_kept(tmp_path):
+def test_stray_is_kept(tmp_path: Path) -> None:
     manager = Broker(tmp_path).start()
     append(new(manager, A0), b"x")
     manager.async_delete(A0, is_stray=True)
@@ -214,7 +216,7 @@ def test_stray_is_kept(tmp_path):
     assert len(list(tmp_path.glob("*-stray"))) == 1
 
 
-def test_move_between_directories(tmp_path):
+def test_move_between_directories(tmp_path: Path) -> None:
     x, y = tmp_path / "x", tmp_path / "y"
     broker = Broker(x, y)
     manager = broker.start()
@@ -245,16 +247,16 @@ def test_move_between_directories(tmp_path):
     assert (y / "a-0" / "leader-epoch-checkpoint").read_text() == "0\n2\n4 0\n5 30\n"
     assert len(list(x.glob("a-0.*-delete"))) == 1
     manager.shutdown()
-    log = Broker(x, y).start().get_log(A0)
-    assert log is not None
-    assert log.parent_dir == str(y)
-    assert contents(log)[-1] == (30, b"more")
+    again = Broker(x, y).start().get_log(A0)
+    assert again is not None
+    assert again.parent_dir == str(y)
+    assert contents(again)[-1] == (30, b"more")
 
 
 # ---- failing directories
 
 
-def test_a_failing_directory_goes_offline_and_the_others_go_on(tmp_path, monkeypatch):
+def test_a_failing_directory_goes_offline_and_the_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = tmp_path / "x", tmp_path / "y"
     broker = Broker(x, y)
     manager = broker.start()
@@ -290,7 +292,7 @@ def test_a_failing_directory_goes_offline_and_the_others_go_on(tmp_path, monkeyp
     assert contents(recovered) == [(0, b"before")]
 
 
-def test_without_a_handler_the_manager_takes_the_directory_offline_itself(tmp_path):
+def test_without_a_handler_the_manager_takes_the_directory_offline_itself(tmp_path: Path) -> None:
     broker = Broker(tmp_path / "x", tmp_path / "y", on_dir_failure=None)
     manager = broker.start()
     log = new(manager, A0)
@@ -299,7 +301,7 @@ def test_without_a_handler_the_manager_takes_the_directory_offline_itself(tmp_pa
     assert manager.get_log(A0) is None
 
 
-def test_corrupt_checkpoint_takes_its_directory_offline(tmp_path):
+def test_corrupt_checkpoint_takes_its_directory_offline(tmp_path: Path) -> None:
     for name in ("x", "y"):
         (tmp_path / name).mkdir()
     (tmp_path / "x" / "recovery-point-offset-checkpoint").write_text("0\n5\n")
@@ -309,13 +311,13 @@ def test_corrupt_checkpoint_takes_its_directory_offline(tmp_path):
     assert broker.failed == [str(tmp_path / "x")]
 
 
-def test_no_directory_left(tmp_path):
+def test_no_directory_left(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("a file")
     with pytest.raises(StorageError, match="none of the log directories"):
         Broker(tmp_path / "x").start()
 
 
-def test_a_failed_checkpoint_write_takes_the_directory_offline(tmp_path):
+def test_a_failed_checkpoint_write_takes_the_directory_offline(tmp_path: Path) -> None:
     broker = Broker(tmp_path / "x", tmp_path / "y")
     manager = broker.start()
     log = new(manager, A0)
@@ -327,7 +329,7 @@ def test_a_failed_checkpoint_write_takes_the_directory_offline(tmp_path):
 # ---- background work
 
 
-def test_scheduled_tasks(tmp_path):
+def test_scheduled_tasks(tmp_path: Path) -> None:
     settings = LogManagerSettings(flush_check_ms=1000)
     broker = Broker(tmp_path, settings=settings)
     broker.topic_configs["a"] = {"flush.ms": "5000", "retention.ms": "100000", "segment.bytes": "300"}
@@ -348,7 +350,7 @@ def test_scheduled_tasks(tmp_path):
     assert len(list((tmp_path / "a-0").glob("*.log"))) == 1
 
 
-def test_config_changes(tmp_path):
+def test_config_changes(tmp_path: Path) -> None:
     broker = Broker(tmp_path)
     manager = broker.start()
     log, other = new(manager, A0), new(manager, B0)
@@ -359,7 +361,7 @@ def test_config_changes(tmp_path):
     assert other.config.retention_bytes == 77
 
 
-def test_a_topics_config_is_read_once_and_follows_notifications(tmp_path):
+def test_a_topics_config_is_read_once_and_follows_notifications(tmp_path: Path) -> None:
     broker = Broker(tmp_path)
     manager = broker.start()
     broker.topic_configs["a"] = {"retention.ms": "5"}
@@ -376,7 +378,7 @@ def test_a_topics_config_is_read_once_and_follows_notifications(tmp_path):
     assert new(manager, A0).config.retention_ms == 7
 
 
-def test_a_change_for_a_topic_without_logs_is_not_kept(tmp_path):
+def test_a_change_for_a_topic_without_logs_is_not_kept(tmp_path: Path) -> None:
     broker = Broker(tmp_path)
     manager = broker.start()
     manager.update_topic_config("a", {"retention.ms": "5"})
@@ -384,7 +386,7 @@ def test_a_change_for_a_topic_without_logs_is_not_kept(tmp_path):
     assert new(manager, A0).config.retention_ms == 6
 
 
-def test_truncate_to_writes_recovery_points(tmp_path):
+def test_truncate_to_writes_recovery_points(tmp_path: Path) -> None:
     manager = Broker(tmp_path).start()
     log = new(manager, A0)
     for i in range(5):
@@ -396,7 +398,7 @@ def test_truncate_to_writes_recovery_points(tmp_path):
 
 
 @pytest.mark.parametrize("threads", [1, 4])
-def test_parallel_loading(tmp_path, threads):
+def test_parallel_loading(tmp_path: Path, threads: int) -> None:
     manager = Broker(tmp_path).start()
     for partition in range(12):
         append(new(manager, TopicPartition("t", partition)), b"%d" % partition)
@@ -409,7 +411,7 @@ def test_parallel_loading(tmp_path, threads):
         assert contents(log) == [(0, b"%d" % partition)]
 
 
-def test_the_cleaner_works_beside_truncation_and_deletion(tmp_path):
+def test_the_cleaner_works_beside_truncation_and_deletion(tmp_path: Path) -> None:
     config = replace(SMALL, cleanup_policy=frozenset({"compact"}), segment_bytes=400, min_cleanable_dirty_ratio=0.0)
     broker = Broker(tmp_path / "d", config=config, cleaner_config=CleanerConfig(threads=0))
     broker.start()
@@ -452,7 +454,7 @@ class Gauges(NullMetrics):
         self.found.pop((type_, name, *(f"{k}={v}" for k, v in sorted(tags.items()))), None)
 
 
-def test_metrics(tmp_path):
+def test_metrics(tmp_path: Path) -> None:
     gauges = Gauges()
     manager = Broker(tmp_path / "x", tmp_path / "y", metrics=gauges).start()
     log = new(manager, A0)
@@ -480,7 +482,7 @@ def test_metrics(tmp_path):
     assert not any(key[0] == "Log" for key in gauges.found)
 
 
-def test_progress_of_a_long_recovery(tmp_path, caplog):
+def test_progress_of_a_long_recovery(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Lines with a percentage, and gauges of what is left."""
     manager = Broker(tmp_path).start()
     for partition in range(4):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +19,7 @@ from tests.unit.log.harness import Harness, append, batch, contents, index_entri
 
 
 @pytest.fixture
-def harness(tmp_path):
+def harness(tmp_path: Path) -> Harness:
     return Harness(tmp_path)
 
 
@@ -33,11 +35,11 @@ def files_of(harness: Harness) -> dict[str, bytes]:
     return {p.name: p.read_bytes() for p in harness.partition_dir.iterdir()}
 
 
-def last_log(harness: Harness):
+def last_log(harness: Harness) -> Path:
     return max(harness.partition_dir.glob("*.log"))
 
 
-def test_torn_write_at_every_byte_of_the_last_batch(harness, tmp_path):
+def test_torn_write_at_every_byte_of_the_last_batch(harness: Harness, tmp_path: Path) -> None:
     expected = fill(harness, 20)
     saved = tmp_path / "saved"
     shutil.copytree(harness.partition_dir, saved)
@@ -57,7 +59,7 @@ def test_torn_write_at_every_byte_of_the_last_batch(harness, tmp_path):
 
 
 @pytest.mark.parametrize("where", range(HEADER_SIZE + 10))
-def test_a_flipped_byte_in_the_last_batch(harness, where):
+def test_a_flipped_byte_in_the_last_batch(harness: Harness, where: int) -> None:
     """Everything the checksum covers, and what makes the size or magic wrong, ends the log there."""
     fill(harness, 20)
     path = last_log(harness)
@@ -80,7 +82,7 @@ def test_a_flipped_byte_in_the_last_batch(harness, where):
 @pytest.mark.parametrize(
     "tail", [b"\0", b"\0" * 5000, b"\xff" * 12, b"\0" * 11 + b"\x20" + b"\0" * 40, os.urandom(500)]
 )
-def test_rubbish_behind_the_last_batch_is_cut(harness, tail):
+def test_rubbish_behind_the_last_batch_is_cut(harness: Harness, tail: bytes) -> None:
     expected = fill(harness)
     path = last_log(harness)
     size = path.stat().st_size
@@ -91,7 +93,7 @@ def test_rubbish_behind_the_last_batch_is_cut(harness, tail):
     assert contents(log) == expected
 
 
-def test_recovery_stops_at_a_hole_and_drops_later_segments(harness):
+def test_recovery_stops_at_a_hole_and_drops_later_segments(harness: Harness) -> None:
     expected = fill(harness)
     paths = sorted(harness.partition_dir.glob("*.log"))
     data = bytearray(paths[1].read_bytes())
@@ -106,7 +108,7 @@ def test_recovery_stops_at_a_hole_and_drops_later_segments(harness):
     assert sorted(harness.partition_dir.glob("*.log")) == paths[:2]
 
 
-def test_only_segments_from_the_recovery_point_on_are_read(harness):
+def test_only_segments_from_the_recovery_point_on_are_read(harness: Harness) -> None:
     fill(harness)
     paths = sorted(harness.partition_dir.glob("*.log"))
     data = bytearray(paths[0].read_bytes())
@@ -119,7 +121,7 @@ def test_only_segments_from_the_recovery_point_on_are_read(harness):
 @pytest.mark.parametrize("kind", [".index", ".timeindex"])
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("which", [0, 1, -1])
-def test_a_damaged_index(harness, kind, damage, clean, which):
+def test_a_damaged_index(harness: Harness, kind: str, damage: str, clean: bool, which: int) -> None:
     expected = fill(harness)
     path = sorted(harness.partition_dir.glob("*" + kind))[which]
     good = path.read_bytes()
@@ -151,7 +153,7 @@ def test_a_damaged_index(harness, kind, damage, clean, which):
     assert path.stat().st_size <= harness.config.segment_index_bytes
 
 
-def test_rebuilt_indexes_find_the_same(harness):
+def test_rebuilt_indexes_find_the_same(harness: Harness) -> None:
     """Recovery places entries by its own rule; the closing time entry and the end are the same."""
     fill(harness)
     before = {s.base_offset: index_entries(s) for s in harness.open().segments}
@@ -167,7 +169,7 @@ def test_rebuilt_indexes_find_the_same(harness):
             assert 0 < position < segment.size
 
 
-def test_leftovers(harness):
+def test_leftovers(harness: Harness) -> None:
     expected = fill(harness)
     before = files_of(harness)
     directory = harness.partition_dir
@@ -191,7 +193,7 @@ def compacted_first_two(harness: Harness) -> tuple[bytes, int]:
 
 @pytest.mark.parametrize("renamed", [False, True])
 @pytest.mark.parametrize("old_left", [False, True])
-def test_a_complete_swap_replaces_the_old_segments(harness, renamed, old_left):
+def test_a_complete_swap_replaces_the_old_segments(harness: Harness, renamed: bool, old_left: bool) -> None:
     expected = fill(harness)
     directory = harness.partition_dir
     data, third = compacted_first_two(harness)
@@ -211,14 +213,14 @@ def test_a_complete_swap_replaces_the_old_segments(harness, renamed, old_left):
     assert not list(directory.glob("*.swap")) + list(directory.glob("*.deleted"))
 
 
-def test_a_corrupt_epoch_checkpoint_is_a_clear_error(harness):
+def test_a_corrupt_epoch_checkpoint_is_a_clear_error(harness: Harness) -> None:
     fill(harness)
     (harness.partition_dir / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n")
     with pytest.raises(CorruptCheckpointError, match="leader-epoch-checkpoint"):
         harness.open()
 
 
-def test_a_corrupt_snapshot_is_replaced(harness):
+def test_a_corrupt_snapshot_is_replaced(harness: Harness) -> None:
     fill(harness)
     for path in harness.partition_dir.glob("*.snapshot"):
         path.write_bytes(path.read_bytes()[:-1] + b"\1")
@@ -226,7 +228,7 @@ def test_a_corrupt_snapshot_is_replaced(harness):
     assert log.log_end_offset == 40
 
 
-def test_split_of_a_segment_that_spans_too_many_offsets(harness):
+def test_split_of_a_segment_that_spans_too_many_offsets(harness: Harness) -> None:
     """Offsets that do not fit 31 bits: the segment is split at load, batch by batch."""
     offsets = [0, 10, 2**31 + 5, 2**31 + 6, 2**32 + 9]
     harness.partition_dir.mkdir()
@@ -238,7 +240,7 @@ def test_split_of_a_segment_that_spans_too_many_offsets(harness):
     assert append(log, b"next").first_offset == 2**32 + 10
 
 
-def test_split_survives_a_crash_at_each_step(harness, monkeypatch):
+def test_split_survives_a_crash_at_each_step(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     offsets = [0, 10, 2**31 + 5, 2**31 + 6, 2**32 + 9]
     data = [build_batch([Record(o, 1000, b"k", b"%d" % o)], base_offset=o) for o in offsets]
 
@@ -252,7 +254,7 @@ def test_split_survives_a_crash_at_each_step(harness, monkeypatch):
         done = 0
         replace = os.replace
 
-        def crashing(source, target, step=step, replace=replace):
+        def crashing(source: str, target: str, step: int = step, replace: Callable[[str, str], None] = replace) -> None:
             nonlocal done
             if done == step:
                 raise Crash
@@ -268,7 +270,7 @@ def test_split_survives_a_crash_at_each_step(harness, monkeypatch):
         log.close_handles()
 
 
-def test_progress_is_told(tmp_path):
+def test_progress_is_told(tmp_path: Path) -> None:
     from log.management.loader import LoadOptions, open_log
 
     harness = Harness(tmp_path, LogConfig(segment_bytes=1000, index_interval_bytes=200, segment_index_bytes=1200))
@@ -280,7 +282,7 @@ def test_progress_is_told(tmp_path):
     assert told[-1][1] == log.size
 
 
-def test_walk_of_large_and_small_batches(tmp_path):
+def test_walk_of_large_and_small_batches(tmp_path: Path) -> None:
     sizes = [0, 1, 9000, 30, 100_000, 5, 8200, 8100]
     data = [build_batch([Record(i, 1, b"k", b"x" * size)], base_offset=i) for i, size in enumerate(sizes)]
     path = tmp_path / f"{0:020d}.log"

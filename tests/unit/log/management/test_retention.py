@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from log.config import LogConfig
+from log.partition_log import PartitionLog
 from tests.unit.log.harness import Harness, append, batch, contents, segment_bases
 
 # Three one-record batches of 100 bytes or so fill a segment.
@@ -13,7 +15,7 @@ SIZE = len(batch(b"x" * 30))
 CONFIG = LogConfig(segment_bytes=3 * SIZE, segment_index_bytes=1200, retention_ms=-1)
 
 
-def filled(tmp_path, count: int, **changes: object):
+def filled(tmp_path: Path, count: int, **changes: object) -> tuple[Harness, PartitionLog]:
     harness = Harness(tmp_path, replace(CONFIG, **changes))  # type: ignore[arg-type]
     log = harness.open()
     now = harness.clock.wall_ms()
@@ -23,7 +25,7 @@ def filled(tmp_path, count: int, **changes: object):
     return harness, log
 
 
-def test_nothing_goes_without_a_limit(tmp_path):
+def test_nothing_goes_without_a_limit(tmp_path: Path) -> None:
     _, log = filled(tmp_path, 20)
     assert log.delete_old_segments() == 0
     assert log.number_of_segments == 7
@@ -42,7 +44,7 @@ def test_nothing_goes_without_a_limit(tmp_path):
         (11 * SIZE, 4),
     ],
 )
-def test_size(tmp_path, limit, kept):
+def test_size(tmp_path: Path, limit: int, kept: int) -> None:
     """Ten batches in segments of 3, 3, 3 and 1: a segment goes if what is left is not below the limit."""
     _, log = filled(tmp_path, 10, retention_bytes=limit)
     deleted = log.delete_old_segments()
@@ -55,7 +57,7 @@ def test_size(tmp_path, limit, kept):
     assert log.log_end_offset == 10
 
 
-def test_time(tmp_path):
+def test_time(tmp_path: Path) -> None:
     harness, log = filled(tmp_path, 10, retention_ms=1000)
     harness.tick(1000)
     assert log.delete_old_segments() == 0
@@ -75,7 +77,7 @@ def test_time(tmp_path):
     assert append(log, b"next").first_offset == 12
 
 
-def test_time_stops_at_the_first_that_is_young_enough(tmp_path):
+def test_time_stops_at_the_first_that_is_young_enough(tmp_path: Path) -> None:
     harness, log = filled(tmp_path, 3, retention_ms=1000)
     for age in (-500, 5000, 5000):
         for _ in range(3):
@@ -86,7 +88,7 @@ def test_time_stops_at_the_first_that_is_young_enough(tmp_path):
     assert log.log_start_offset == 3
 
 
-def test_time_without_timestamps_goes_by_the_file(tmp_path):
+def test_time_without_timestamps_goes_by_the_file(tmp_path: Path) -> None:
     harness = Harness(tmp_path, replace(CONFIG, retention_ms=1000))
     log = harness.open()
     for _ in range(6):
@@ -99,7 +101,7 @@ def test_time_without_timestamps_goes_by_the_file(tmp_path):
     assert log.log_start_offset == 3
 
 
-def test_nothing_above_the_high_watermark_goes(tmp_path):
+def test_nothing_above_the_high_watermark_goes(tmp_path: Path) -> None:
     harness, log = filled(tmp_path, 0, retention_bytes=0)
     for _ in range(10):
         append(log, b"x" * 30, timestamp=harness.clock.wall_ms())
@@ -108,7 +110,7 @@ def test_nothing_above_the_high_watermark_goes(tmp_path):
     assert log.log_start_offset == 3
 
 
-def test_log_start_offset_whatever_the_policy(tmp_path):
+def test_log_start_offset_whatever_the_policy(tmp_path: Path) -> None:
     harness, log = filled(tmp_path, 10, cleanup_policy=frozenset({"compact"}), retention_bytes=0, retention_ms=0)
     assert log.delete_old_segments() == 0
     log.maybe_increment_log_start_offset(6, "test")
@@ -119,7 +121,7 @@ def test_log_start_offset_whatever_the_policy(tmp_path):
     assert not list(harness.partition_dir.glob("*.deleted"))
 
 
-def test_snapshots_go_with_their_segments(tmp_path):
+def test_snapshots_go_with_their_segments(tmp_path: Path) -> None:
     harness, log = filled(tmp_path, 10, retention_bytes=0)
     harness.tick()
     assert len(list(harness.partition_dir.glob("*.snapshot"))) == 3

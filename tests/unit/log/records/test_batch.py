@@ -38,7 +38,7 @@ DATA = bytes.fromhex(
 )
 
 
-def test_known_marker_bytes():
+def test_known_marker_bytes() -> None:
     marker = EndTxnMarker(ControlType.COMMIT, 0)
     built = build_end_txn_marker(1, 0, marker, 1_700_000_000_000, base_offset=0, partition_leader_epoch=0)
     assert bytes(built) == MARKER
@@ -49,12 +49,12 @@ def test_known_marker_bytes():
     assert parse_end_txn_marker(record) == marker
 
 
-def test_known_data_bytes():
+def test_known_data_bytes() -> None:
     built = build_batch([Record(0, 1_700_000_000_000, b"k", b"v", (("h", b"1"),))], partition_leader_epoch=0)
     assert bytes(built) == DATA
 
 
-def test_golden_batches_and_records_match_the_dump_tool():
+def test_golden_batches_and_records_match_the_dump_tool() -> None:
     batches = records = 0
     for path, text in log_dumps():
         data = path.read_bytes()
@@ -90,7 +90,7 @@ def test_golden_batches_and_records_match_the_dump_tool():
     assert batches > 100
 
 
-def test_setters_keep_the_checksum_right():
+def test_setters_keep_the_checksum_right() -> None:
     batch = RecordBatch(build_batch([Record(5, 1000, b"k", b"v"), Record(6, 2000)]))
     crc = batch.crc
     batch.set_last_offset(100)
@@ -105,12 +105,12 @@ def test_setters_keep_the_checksum_right():
     assert [record.timestamp for record in iter_records(again)] == [5000, 5000]
 
 
-def test_setters_refuse_read_only_bytes():
+def test_setters_refuse_read_only_bytes() -> None:
     with pytest.raises(TypeError):
         RecordBatch(DATA).set_base_offset(1)
 
 
-def test_an_incomplete_last_batch_ends_the_iteration():
+def test_an_incomplete_last_batch_ends_the_iteration() -> None:
     data = DATA + MARKER
     for cut in range(len(DATA), len(data)):
         assert [batch.size_in_bytes for batch in iter_batches(data[:cut])] == [len(DATA)]
@@ -118,21 +118,21 @@ def test_an_incomplete_last_batch_ends_the_iteration():
 
 
 @pytest.mark.parametrize("size", [-1, 0, 13])
-def test_an_impossible_size_is_corrupt(size):
+def test_an_impossible_size_is_corrupt(size: int) -> None:
     data = bytearray(DATA)
     data[8:12] = size.to_bytes(4, "big", signed=True)
     with pytest.raises(CorruptRecordError):
         list(iter_batches(data))
 
 
-def test_a_batch_smaller_than_its_header_is_corrupt():
+def test_a_batch_smaller_than_its_header_is_corrupt() -> None:
     data = bytearray(DATA)
     data[8:12] = (48).to_bytes(4, "big")
     with pytest.raises(CorruptRecordError):
         list(iter_batches(data))
 
 
-def test_every_flipped_bit_behind_the_magic_is_found():
+def test_every_flipped_bit_behind_the_magic_is_found() -> None:
     for position in range(17, len(DATA)):
         data = bytearray(DATA)
         data[position] ^= 0x10
@@ -140,19 +140,19 @@ def test_every_flipped_bit_behind_the_magic_is_found():
 
 
 @given(st.integers(0, MAX_INT32), st.integers(0, MAX_INT32))
-def test_sequences_wrap(sequence, by):
+def test_sequences_wrap(sequence: int, by: int) -> None:
     later = increment_sequence(sequence, by)
     assert 0 <= later <= MAX_INT32
     assert later == (sequence + by) % (MAX_INT32 + 1)
     assert decrement_sequence(later, by) == sequence
 
 
-def test_sequence_after_the_largest_is_zero():
+def test_sequence_after_the_largest_is_zero() -> None:
     assert increment_sequence(MAX_INT32, 1) == 0
     assert decrement_sequence(0, 1) == MAX_INT32
 
 
-def test_builder_refuses_offsets_that_do_not_increase():
+def test_builder_refuses_offsets_that_do_not_increase() -> None:
     builder = BatchBuilder(base_offset=10)
     builder.append(0, None, None)
     for offset in (9, 10):

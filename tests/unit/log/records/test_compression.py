@@ -18,19 +18,19 @@ CODECS = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 
 @given(st.binary(max_size=2000), st.integers(1, 100), st.sampled_from(CODECS))
 @settings(max_examples=100, deadline=None)
-def test_round_trip(data, times, codec):
+def test_round_trip(data: bytes, times: int, codec: Codec) -> None:
     assert decompress(codec, compress(codec, data * times)) == data * times
 
 
 @given(st.binary(max_size=500), st.sampled_from(CODECS))
 @settings(max_examples=300, deadline=None)
-def test_garbage_raises_only_our_errors(data, codec):
+def test_garbage_raises_only_our_errors(data: bytes, codec: Codec) -> None:
     with contextlib.suppress(DecompressionError, RecordTooLargeError):
         decompress(codec, data, 1_000_000)
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_cut_streams_are_refused(codec):
+def test_cut_streams_are_refused(codec: Codec) -> None:
     data = bytes(range(256)) * 500
     packed = compress(codec, data)
     step = max(1, len(packed) // 200)
@@ -41,7 +41,7 @@ def test_cut_streams_are_refused(codec):
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("size", [0, 1, 32767, 32768, 32769, 65535, 65536, 65537, 300_000])
-def test_block_borders(codec, size):
+def test_block_borders(codec: Codec, size: int) -> None:
     data = (b"0123456789abcdef" * (size // 16 + 1))[:size]
     packed = compress(codec, data)
     assert decompress(codec, packed, size) == data
@@ -50,7 +50,7 @@ def test_block_borders(codec, size):
             decompress(codec, packed, size - 1)
 
 
-def test_written_frames_begin_as_kafka_writes_them():
+def test_written_frames_begin_as_kafka_writes_them() -> None:
     assert compress(Codec.SNAPPY, b"abc")[:16] == bytes.fromhex("82534e41505059000000000100000001")
     assert compress(Codec.LZ4, b"abc")[:7] == bytes.fromhex("04224d18604082")
     assert compress(Codec.LZ4, b"abc")[-4:] == bytes(4)
@@ -58,29 +58,29 @@ def test_written_frames_begin_as_kafka_writes_them():
     assert compress(Codec.ZSTD, b"abc")[:4] == b"\x28\xb5\x2f\xfd"
 
 
-def test_other_readers_read_what_is_written():
+def test_other_readers_read_what_is_written() -> None:
     data = b"some text " * 20_000
     assert gzip.decompress(compress(Codec.GZIP, data)) == data
     assert bytes(cramjam.lz4.decompress(compress(Codec.LZ4, data))) == data
     assert bytes(cramjam.zstd.decompress(compress(Codec.ZSTD, data))) == data
 
 
-def test_several_members_frames_and_streams():
+def test_several_members_frames_and_streams() -> None:
     for codec in (Codec.GZIP, Codec.SNAPPY, Codec.ZSTD):
         assert decompress(codec, compress(codec, b"one ") + compress(codec, b"two")) == b"one two"
 
 
-def test_bare_snappy_block():
+def test_bare_snappy_block() -> None:
     raw = bytes(cramjam.snappy.compress_raw(b"abc" * 100))
     assert decompress(Codec.SNAPPY, raw) == b"abc" * 100
 
 
-def test_lying_snappy_length():
+def test_lying_snappy_length() -> None:
     with pytest.raises((DecompressionError, RecordTooLargeError)):
         decompress(Codec.SNAPPY, b"\xff\xff\xff\x3f" + b"a")
 
 
-def test_lz4_header_rules():
+def test_lz4_header_rules() -> None:
     good = bytearray(compress(Codec.LZ4, b"abc" * 100))
 
     def with_header(flags: int, descriptor: int) -> bytes:
@@ -99,7 +99,7 @@ def test_lz4_header_rules():
     assert decompress(Codec.LZ4, good, check_lz4_header=False) == b"abc" * 100
 
 
-def test_lz4_block_checksums_and_content_size():
+def test_lz4_block_checksums_and_content_size() -> None:
     block = b"hello, world"
     header = bytes((0x60 | 0x10 | 0x08 | 0x04, 0x40)) + struct.pack("<Q", len(block))
     frame = b"\x04\x22\x4d\x18" + header + bytes(((xxh32(header) >> 8) & 0xFF,))
@@ -110,13 +110,13 @@ def test_lz4_block_checksums_and_content_size():
         decompress(Codec.LZ4, frame + body + struct.pack("<I", xxh32(block) ^ 1) + end)
 
 
-def test_xxh32_vectors():
+def test_xxh32_vectors() -> None:
     assert xxh32(b"") == 0x02CC5D05
     assert xxh32(b"abc") == 0x32D153FF
     assert xxh32(b"Nobody inspects the spammish repetition") == 0xE2293B2F
 
 
-def test_unknown_codecs():
+def test_unknown_codecs() -> None:
     for number in (5, 6, 7):
         with pytest.raises(UnknownCompressionError):
             codec_for(number)

@@ -16,7 +16,7 @@ RECORDS = [Record(10 + i, NOW + i, b"k%d" % i, b"v" * i) for i in range(4)]
 
 
 @pytest.mark.parametrize(("directory", "magic"), [("oldfmt-0", 1), ("v0fmt-0", 0)])
-def test_golden_entries(directory, magic):
+def test_golden_entries(directory: str, magic: int) -> None:
     codecs = set()
     offsets = []
     for path in sorted((SMALL / "6_old_formats" / "data" / directory).glob("*.log")):
@@ -32,24 +32,25 @@ def test_golden_entries(directory, magic):
     assert offsets == list(range(len(offsets)))
 
 
-def test_a_golden_wrapper_is_written_again():
+def test_a_golden_wrapper_is_written_again() -> None:
     """Not the same compressed bytes, but the same inner messages."""
     for directory, magic in (("oldfmt-0", 1), ("v0fmt-0", 0)):
         data = next((SMALL / "6_old_formats" / "data" / directory).glob("*.log")).read_bytes()
         for entry in iter_entries(data):
             if not entry.is_compressed:
                 continue
+            assert isinstance(entry, LegacyBatch)
             records = list(entry.iter_records())
             ours = LegacyBatch(encode_wrapper(magic, records, entry.codec))
             assert list(ours.iter_records(check_inner=True)) == records
             assert ours.max_timestamp == entry.max_timestamp
-            plain = [decompress(b.codec, b.key_and_value()[1], check_lz4_header=magic > 0) for b in (ours, entry)]
+            plain = [decompress(b.codec, b.key_and_value()[1], check_lz4_header=magic > 0) for b in (ours, entry)]  # type: ignore[arg-type]
             assert plain[0] == plain[1]
 
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4])
-def test_down_conversion(magic, codec):
+def test_down_conversion(magic: int, codec: Codec) -> None:
     data = down_convert([RecordBatch(build_batch(RECORDS, codec=codec))], magic)
     entries = list(iter_entries(data))
     assert len(entries) == (4 if codec is Codec.NONE else 1)
@@ -58,7 +59,7 @@ def test_down_conversion(magic, codec):
     assert found == [r if magic else r._replace(timestamp=-1) for r in RECORDS]
 
 
-def test_what_down_conversion_leaves_out():
+def test_what_down_conversion_leaves_out() -> None:
     marker = RecordBatch(build_end_txn_marker(1, 0, EndTxnMarker(ControlType.COMMIT, 0), NOW, base_offset=14))
     plain = RecordBatch(build_batch(RECORDS))
     data = down_convert([plain, marker], 1, first_offset=12)
@@ -74,7 +75,7 @@ def test_what_down_conversion_leaves_out():
     assert [e.magic for e in iter_entries(down_convert([newer], 0))] == [0]
 
 
-def test_append_time_is_kept():
+def test_append_time_is_kept() -> None:
     batch = RecordBatch(build_batch(RECORDS, log_append_time=NOW + 99))
     (first, *_) = iter_entries(down_convert([batch], 1))
     assert (first.timestamp_type, first.max_timestamp) == (1, NOW + 99)
@@ -82,7 +83,7 @@ def test_append_time_is_kept():
     assert {record.timestamp for record in wrapper.iter_records()} == {NOW + 3}
 
 
-def test_a_wrapper_at_offset_zero_has_absolute_offsets():
+def test_a_wrapper_at_offset_zero_has_absolute_offsets() -> None:
     wrapper = bytearray(encode_wrapper(1, [r._replace(offset=r.offset - 10) for r in RECORDS], Codec.GZIP))
     wrapper[:8] = bytes(8)
     assert [record.offset for record in LegacyBatch(wrapper).iter_records()] == [0, 1, 2, 3]
@@ -96,13 +97,13 @@ def test_a_wrapper_at_offset_zero_has_absolute_offsets():
         b"garbage",
     ],
 )
-def test_bad_wrappers(value):
+def test_bad_wrappers(value: bytes | None) -> None:
     entry = LegacyBatch(encode_message(1, 5, NOW, None, value, codec=Codec.GZIP))
     with pytest.raises((InvalidRecordError, DecompressionError)):
         list(entry.iter_records())
 
 
-def test_no_inner_message_and_nested_wrappers():
+def test_no_inner_message_and_nested_wrappers() -> None:
     from log.records.compression import compress
 
     empty = LegacyBatch(encode_message(1, 5, NOW, None, compress(Codec.GZIP, b""), codec=Codec.GZIP))
@@ -116,7 +117,7 @@ def test_no_inner_message_and_nested_wrappers():
 
 @given(st.data())
 @settings(max_examples=200, deadline=None)
-def test_damage_raises_only_our_errors(data):
+def test_damage_raises_only_our_errors(data: st.DataObject) -> None:
     magic = data.draw(st.integers(0, 1))
     codec = data.draw(st.sampled_from([Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4]))
     entry = encode_message(magic, 0, NOW, b"k", b"v") if codec is Codec.NONE else encode_wrapper(magic, RECORDS, codec)

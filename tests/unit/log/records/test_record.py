@@ -31,7 +31,7 @@ records = st.lists(
 
 @given(records, st.sampled_from(Codec))
 @settings(max_examples=150, deadline=None)
-def test_what_is_built_is_read(given_records, codec):
+def test_what_is_built_is_read(given_records: list[Record], codec: Codec) -> None:
     batch = RecordBatch(build_batch(given_records, codec=codec))
     assert batch.is_valid()
     assert list(iter_records(batch)) == given_records
@@ -41,7 +41,7 @@ def test_what_is_built_is_read(given_records, codec):
 
 @given(records, st.sampled_from(Codec), st.data())
 @settings(max_examples=300, deadline=None)
-def test_damaged_payloads_raise_only_our_errors(given_records, codec, data):
+def test_damaged_payloads_raise_only_our_errors(given_records: list[Record], codec: Codec, data: st.DataObject) -> None:
     built = build_batch(given_records, codec=codec)
     position = data.draw(st.integers(61, len(built) - 1))
     built[position] ^= 1 << data.draw(st.integers(0, 7))
@@ -52,14 +52,14 @@ def test_damaged_payloads_raise_only_our_errors(given_records, codec, data):
 
 
 @given(st.integers(-(2**31), 2**31 - 1))
-def test_varints(value):
+def test_varints(value: int) -> None:
     encoded = encode_varint(value)
     assert decode_varint(encoded, 0) == (value, len(encoded))
     assert varint_size(value) == len(encoded)
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
-def test_varlongs(value):
+def test_varlongs(value: int) -> None:
     encoded = encode_varlong(value)
     assert decode_varlong(encoded, 0) == (value, len(encoded))
     assert varint_size(value) == len(encoded)
@@ -80,11 +80,11 @@ def test_varlongs(value):
         (-(2**31), "ffffffff0f"),
     ],
 )
-def test_known_varints(value, encoded):
+def test_known_varints(value: int, encoded: str) -> None:
     assert encode_varint(value).hex() == encoded
 
 
-def test_varints_that_are_too_long_or_cut_off():
+def test_varints_that_are_too_long_or_cut_off() -> None:
     for data in (b"\xff\xff\xff\xff\xff\x01", b"\x80", b""):
         with pytest.raises(InvalidRecordError):
             decode_varint(data, 0)
@@ -116,18 +116,18 @@ def _batch_of(payload: bytes, count: int, codec: int = 0) -> RecordBatch:
         ("7e000000010100", 1),  # length beyond the data
     ],
 )
-def test_broken_records(payload, count):
+def test_broken_records(payload: str, count: int) -> None:
     with pytest.raises(InvalidRecordError):
         list(iter_records(_batch_of(bytes.fromhex(payload), count)))
 
 
-def test_negative_lengths_other_than_minus_one_are_null():
+def test_negative_lengths_other_than_minus_one_are_null() -> None:
     (record,) = iter_records(_batch_of(bytes.fromhex("0c000000050300"), 1))
     assert (record.key, record.value) == (None, None)
 
 
 @pytest.mark.parametrize("codec", list(Codec)[1:])
-def test_a_small_batch_cannot_expand_without_bound(codec):
+def test_a_small_batch_cannot_expand_without_bound(codec: Codec) -> None:
     bomb = compress(codec, bytes(20_000_000))
     assert len(bomb) < 1_000_000
     with pytest.raises(RecordTooLargeError):

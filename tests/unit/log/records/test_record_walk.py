@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +13,7 @@ from log.records.record import BatchBuilder, Record, iter_records
 from log.records.record_walk import WalkResult, _walk, walk_records
 
 
-def _batch(records: list[tuple]) -> RecordBatch:
+def _batch(records: list[tuple[Any, ...]]) -> RecordBatch:
     builder = BatchBuilder()
     for timestamp, key, value, headers, gap in records:
         builder.append(timestamp, key, value, headers, offset=builder.last_offset + 1 + gap)
@@ -47,7 +48,7 @@ pieces = st.lists(
 
 @given(pieces, st.randoms(use_true_random=False))
 @settings(max_examples=50, deadline=None)
-def test_walk_agrees_with_the_iterator(found, rng):
+def test_walk_agrees_with_the_iterator(found: Any, rng: random.Random) -> None:
     timestamp, records = 1_000_000_000, []
     for count, size, key, step, headers, gap in found:
         for index in range(count):
@@ -79,7 +80,7 @@ def test_walk_agrees_with_the_iterator(found, rng):
     st.randoms(use_true_random=False),
 )
 @settings(max_examples=50, deadline=None)
-def test_walk_of_varied_records(found, rng):
+def test_walk_of_varied_records(found: Any, rng: random.Random) -> None:
     timestamp, records = 1_000_000_000, []
     for count, sizes, keys, step in found:
         for _ in range(count):
@@ -92,14 +93,14 @@ def test_walk_of_varied_records(found, rng):
 
 
 @pytest.mark.parametrize("size", [0, 10, 100])
-def test_long_uniform_batches(size):
+def test_long_uniform_batches(size: int) -> None:
     batch = _batch([(1000 + i // 7, b"key", b"v" * size, (), 0) for i in range(20_000)])
     assert walk_records(bytes(batch.payload), 20_000) == WalkResult(19_999 // 7, 0, True, False)
 
 
 @pytest.mark.parametrize("key", [None, b"", b"key", b"k" * 70], ids=lambda key: f"key={key and len(key)}")
 @pytest.mark.parametrize("size", [None, 0, 5, 52, 63, 64, 200, 8100, 8190, 8200, 17_000])
-def test_the_short_way_of_a_lone_record_accepts_the_same_bytes(key, size):
+def test_the_short_way_of_a_lone_record_accepts_the_same_bytes(key: bytes | None, size: int | None) -> None:
     data = bytes(_batch([(1000, key, None if size is None else b"v" * size, (), 0)]).payload)
     variants = [data, data[:-1], data + b"\0", data[:1], b""]
     variants += [data[:at] + bytes([byte]) + data[at + 1 :] for at in (*range(8), len(data) - 1) for byte in range(256)]
@@ -138,7 +139,7 @@ def _plain_verdict(data: bytes, count: int) -> bool:
 
 
 @pytest.mark.parametrize("seed", [*range(4), 4, 6, 8, 100, 20_000])
-def test_damage_anywhere_is_judged_like_by_the_iterator(seed):
+def test_damage_anywhere_is_judged_like_by_the_iterator(seed: int) -> None:
     rng = random.Random(seed)
     sizes = [20] * 90 if seed < 4 else [rng.randrange(0, 100) for _ in range(90)]
     records = [(1000 + (i * seed), b"key", b"v" * sizes[i], [("h", b"1")] * (seed % 2), 0) for i in range(90)]
@@ -156,7 +157,7 @@ def test_damage_anywhere_is_judged_like_by_the_iterator(seed):
     assert judged[False]
 
 
-def test_cuts_and_wrong_counts():
+def test_cuts_and_wrong_counts() -> None:
     batch = _batch([(1000, b"key", b"v" * 20, (), 0) for _ in range(50)])
     data = bytes(batch.payload)
     for cut in range(len(data)):
@@ -169,7 +170,7 @@ def test_cuts_and_wrong_counts():
 
 @pytest.mark.parametrize("around", [b"", b"\x02" * 40, b"\xff" * 40], ids=["alone", "numbers", "long numbers"])
 @pytest.mark.parametrize("count", [1, 12])
-def test_records_in_the_middle_of_a_request(around, count):
+def test_records_in_the_middle_of_a_request(around: bytes, count: int) -> None:
     """What stands before and behind the records is not looked at, whatever bytes of theirs are spoilt."""
     data = bytes(_batch([(1000, b"k", b"v" * 9, (), i) for i in range(count)]).payload)
     variants = [data, data[:-1], data + b"\0"]

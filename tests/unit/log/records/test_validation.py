@@ -14,7 +14,7 @@ from log.errors import (
     RecordTooLargeError,
     UnknownCompressionError,
 )
-from log.records.batch import LOG_APPEND_TIME, RecordBatch, write_header
+from log.records.batch import LOG_APPEND_TIME, Buffer, RecordBatch, write_header
 from log.records.compression import Codec
 from log.records.old_formats import encode_message, encode_wrapper
 from log.records.record import (
@@ -37,7 +37,7 @@ NOW = 1_700_000_000_000
 RECORDS = [Record(0, NOW - 5, b"a", b"1", (("h", b"x"),)), Record(1, NOW, b"b", None), Record(2, NOW - 1, b"c", b"3")]
 
 
-def _validate(records, origin=AppendOrigin.CLIENT, **settings) -> ValidatedRecords:
+def _validate(records: Buffer, origin: AppendOrigin = AppendOrigin.CLIENT, **settings: object) -> ValidatedRecords:
     config = LogConfig.from_mapping({key.replace("_", "."): str(value) for key, value in settings.items()})
     return validate_for_leader(records, origin=origin, config=config, next_offset=100, leader_epoch=7, now_ms=NOW + 50)
 
@@ -62,7 +62,7 @@ def _edited(batch: bytearray, **fields: int) -> bytearray:
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_offsets_and_epoch_are_written_in_place(codec):
+def test_offsets_and_epoch_are_written_in_place(codec: Codec) -> None:
     buffer = build_batch(RECORDS, codec=codec)
     result = _validate(buffer)
     assert not result.rebuilt
@@ -75,25 +75,25 @@ def test_offsets_and_epoch_are_written_in_place(codec):
     assert (result.source_codec, result.log_append_time) == (codec, -1)
 
 
-def test_read_only_bytes_are_copied():
+def test_read_only_bytes_are_copied() -> None:
     data = bytes(build_batch(RECORDS))
     result = _validate(data)
     assert RecordBatch(data).base_offset == 0
     assert RecordBatch(result.records).base_offset == 100
 
 
-def test_bytes_behind_the_last_complete_batch_are_dropped():
+def test_bytes_behind_the_last_complete_batch_are_dropped() -> None:
     batch = build_batch(RECORDS)
     assert len(_validate(batch + batch[:40]).records) == len(batch)
 
 
-def test_a_wrong_max_timestamp_is_corrected():
+def test_a_wrong_max_timestamp_is_corrected() -> None:
     result = _validate(_edited(build_batch(RECORDS), max_timestamp=5))
     assert result.max_timestamp == NOW
     assert result.batch.is_valid()
 
 
-def test_append_time_overwrites():
+def test_append_time_overwrites() -> None:
     result = _validate(build_batch(RECORDS), message_timestamp_type="LogAppendTime")
     assert (result.max_timestamp, result.log_append_time) == (NOW + 50, NOW + 50)
     assert result.batch.timestamp_type == LOG_APPEND_TIME
@@ -103,7 +103,7 @@ def test_append_time_overwrites():
 
 @pytest.mark.parametrize("source", Codec)
 @pytest.mark.parametrize("target", Codec)
-def test_recompression(source, target):
+def test_recompression(source: Codec, target: Codec) -> None:
     name = "uncompressed" if target is Codec.NONE else target.config_name
     sent = build_batch(RECORDS, codec=source, producer_id=5, producer_epoch=1, base_sequence=9, transactional=True)
     result = _validate(sent, compression_type=name)
@@ -116,7 +116,7 @@ def test_recompression(source, target):
     assert [r._replace(offset=r.offset - 100, sequence=-1) for r in iter_records(batch)] == RECORDS
 
 
-def test_gaps_inside_a_compressed_batch_are_closed():
+def test_gaps_inside_a_compressed_batch_are_closed() -> None:
     sent = build_batch([RECORDS[0], RECORDS[1], RECORDS[2]._replace(offset=5)], codec=Codec.GZIP)
     sent = _edited(sent, last_offset_delta=2)
     result = _validate(sent)
@@ -124,7 +124,7 @@ def test_gaps_inside_a_compressed_batch_are_closed():
     assert [r.offset for r in iter_records(result.batch)] == [100, 101, 102]
 
 
-def test_a_forced_codec_leaves_markers_alone():
+def test_a_forced_codec_leaves_markers_alone() -> None:
     marker = build_end_txn_marker(1, 0, EndTxnMarker(ControlType.COMMIT, 0), NOW)
     result = _validate(marker, origin=AppendOrigin.COORDINATOR, compression_type="zstd", cleanup_policy="compact")
     assert not result.rebuilt
@@ -149,7 +149,7 @@ def test_a_forced_codec_leaves_markers_alone():
         ({"attributes": 0x40}, None),
     ],
 )
-def test_header_rules(fields, error):
+def test_header_rules(fields: dict[str, int], error: type[LogError] | None) -> None:
     batch = _edited(build_batch(RECORDS), **fields)
     if error is None:
         _validate(batch)
@@ -160,14 +160,14 @@ def test_header_rules(fields, error):
     assert batch == before
 
 
-def test_structure_of_records_is_checked():
+def test_structure_of_records_is_checked() -> None:
     batch = build_batch(RECORDS)
     batch[61] ^= 2
     with pytest.raises(InvalidRecordError):
         _validate(_edited(batch))
 
 
-def test_checksum_and_size():
+def test_checksum_and_size() -> None:
     batch = build_batch(RECORDS)
     batch[70] ^= 1
     with pytest.raises(CorruptRecordError):
@@ -182,7 +182,7 @@ def test_checksum_and_size():
         _validate(unknown)
 
 
-def test_the_size_limit_comes_before_the_checksum():
+def test_the_size_limit_comes_before_the_checksum() -> None:
     batch = build_batch(RECORDS)
     batch[70] ^= 1
     with pytest.raises(RecordTooLargeError):
@@ -191,13 +191,13 @@ def test_the_size_limit_comes_before_the_checksum():
         _validate(batch, max_message_bytes=len(batch))
 
 
-def test_a_rebuilt_batch_must_fit_too():
+def test_a_rebuilt_batch_must_fit_too() -> None:
     batch = build_batch([Record(0, NOW, b"k", b"v" * 10_000)], codec=Codec.GZIP)
     with pytest.raises(RecordTooLargeError):
         _validate(batch, max_message_bytes=1000, compression_type="uncompressed")
 
 
-def test_number_of_batches():
+def test_number_of_batches() -> None:
     batch = build_batch(RECORDS)
     with pytest.raises(InvalidRecordError):
         _validate(batch + batch)
@@ -207,7 +207,7 @@ def test_number_of_batches():
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
-def test_compacted_topics_need_keys(codec):
+def test_compacted_topics_need_keys(codec: Codec) -> None:
     sent = build_batch(
         [Record(0, NOW, None, b"1"), Record(1, NOW, b"k", b"2"), Record(2, NOW, None, b"3")], codec=codec
     )
@@ -218,7 +218,7 @@ def test_compacted_topics_need_keys(codec):
     assert caught.value.error_name == "INVALID_RECORD"
 
 
-def test_timestamp_bounds():
+def test_timestamp_bounds() -> None:
     sent = build_batch([Record(i, NOW + delta, b"k", b"v") for i, delta in enumerate((-1000, 0, 1000))])
     _validate(bytearray(sent), message_timestamp_before_max_ms=1050, message_timestamp_after_max_ms=950)
     with pytest.raises(InvalidTimestampError) as caught:
@@ -233,19 +233,19 @@ def test_timestamp_bounds():
     assert [error.batch_index for error in caught.value.record_errors] == [0, 2]
 
 
-def test_no_timestamp():
+def test_no_timestamp() -> None:
     sent = build_batch([Record(0, -1, b"k", b"v")])
     assert _validate(bytearray(sent), message_timestamp_before_max_ms=1).max_timestamp == -1
     with pytest.raises(InvalidTimestampError):
         _validate(_edited(bytearray(sent), attributes=8))
 
 
-def test_producers_may_not_set_append_time_where_the_broker_does():
+def test_producers_may_not_set_append_time_where_the_broker_does() -> None:
     with pytest.raises(InvalidTimestampError):
         _validate(_edited(build_batch(RECORDS), attributes=8), message_timestamp_type="LogAppendTime")
 
 
-def test_append_time_of_a_client_becomes_create_time():
+def test_append_time_of_a_client_becomes_create_time() -> None:
     result = _validate(_edited(build_batch(RECORDS), attributes=8, max_timestamp=NOW + 9))
     assert result.max_timestamp == NOW + 9
     assert result.batch.timestamp_type == 0
@@ -254,7 +254,7 @@ def test_append_time_of_a_client_becomes_create_time():
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4])
-def test_old_formats_become_one_batch(magic, codec):
+def test_old_formats_become_one_batch(magic: int, codec: Codec) -> None:
     records = [Record(i, NOW + i if magic else -1, b"k%d" % i, b"v" * i) for i in range(4)]
     if codec is Codec.NONE:
         data = b"".join(encode_message(magic, 0, r.timestamp, r.key, r.value) for r in records)
@@ -267,7 +267,7 @@ def test_old_formats_become_one_batch(magic, codec):
     assert [r._replace(offset=r.offset - 100) for r in iter_records(result.batch)] == records
 
 
-def test_old_formats_are_checked():
+def test_old_formats_are_checked() -> None:
     message = bytearray(encode_message(1, 0, NOW, b"k", b"v"))
     message[-1] ^= 1
     with pytest.raises(CorruptRecordError):
@@ -287,7 +287,7 @@ def test_old_formats_are_checked():
         _validate(encode_message(1, 0, NOW, None, b"v"), cleanup_policy="compact")
 
 
-def test_follower_data():
+def test_follower_data() -> None:
     first = build_batch([Record(10, NOW + 5, b"a", b"1"), Record(12, NOW, b"b", b"2")])
     second = build_batch([Record(13, NOW + 5, b"c", b"3")], codec=Codec.LZ4)
     found = check_for_follower(bytes(first + second + first[:30]))
@@ -302,7 +302,7 @@ def test_follower_data():
     assert check_for_follower(b"").first_offset == -1
 
 
-def test_builder_levels_are_the_topics():
+def test_builder_levels_are_the_topics() -> None:
     builder = BatchBuilder(codec=Codec.ZSTD, level=22)
     builder.append(NOW, b"k", b"v" * 100)
     assert RecordBatch(builder.build()).is_valid()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,7 @@ from log.tools.dump import DumpOptions, dump_file, format_item
 from tests.unit.log.golden import FULL, SMALL, dumps
 
 
-def _dump(path, options: DumpOptions) -> str:
+def _dump(path: Path, options: DumpOptions) -> str:
     lines = [f"Dumping {path.name}"]
     lines += [format_item(item).replace(f"{path.parent}/", "") for item in dump_file(path, options)]
     return "\n".join(lines)
@@ -24,7 +25,7 @@ def _comparable(text: str) -> str:
     return "\n".join([line for line in lines if line not in gaps] + gaps)
 
 
-def test_dumps_equal_those_of_kafka():
+def test_dumps_equal_those_of_kafka() -> None:
     compared = 0
     for directory, arguments, expected in dumps():
         *flags, name = arguments.split()
@@ -45,7 +46,7 @@ def test_dumps_equal_those_of_kafka():
     assert compared > 30
 
 
-def test_items_are_json():
+def test_items_are_json() -> None:
     for path in sorted(SMALL.glob("*/data/**/*")):
         if path.is_file():
             for item in dump_file(path, DumpOptions(deep=True, print_data=True)):
@@ -53,7 +54,7 @@ def test_items_are_json():
                 assert item.kind != "problem"
 
 
-def test_index_that_disagrees_with_its_log(tmp_path):
+def test_index_that_disagrees_with_its_log(tmp_path: Path) -> None:
     golden = SMALL / "1_clean" / "data" / "golden-0"
     for path in golden.glob("*79.*"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
@@ -73,7 +74,7 @@ def test_index_that_disagrees_with_its_log(tmp_path):
         list(dump_file(time_index, DumpOptions(index_sanity_check=True)))
 
 
-def test_torn_log(tmp_path):
+def test_torn_log(tmp_path: Path) -> None:
     path = tmp_path / "00000000000000000079.log"
     data = (SMALL / "1_clean/data/golden-0" / path.name).read_bytes()
     path.write_bytes(data[:-57])
@@ -82,11 +83,11 @@ def test_torn_log(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["x.log", "readme.txt"])
-def test_unknown_names(tmp_path, name):
+def test_unknown_names(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"")
     with pytest.raises(ValueError):
         list(dump_file(tmp_path / name, DumpOptions()))
 
 
-def test_the_complete_captures_are_used_when_they_are_there():
+def test_the_complete_captures_are_used_when_they_are_there() -> None:
     assert not FULL.is_dir() or sum(1 for _ in dumps()) > 500

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import re
 import shutil
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,11 +14,11 @@ from tests.unit.log.golden import roots
 from tests.unit.log.harness import Harness, append
 
 
-def _errors(path) -> list[str]:
+def _errors(path: Path) -> list[str]:
     return [f"{f.path}: {f.message}" for f in Verifier().verify(path) if f.severity is Severity.ERROR]
 
 
-def test_golden_directories_are_sound():
+def test_golden_directories_are_sound() -> None:
     verified = 0
     for root in roots():
         for data in sorted(root.glob("*/data")):
@@ -31,15 +33,15 @@ def test_golden_directories_are_sound():
 
 
 @pytest.fixture
-def directory(tmp_path):
+def directory(tmp_path: Path) -> Path:
     target = tmp_path / "golden-0"
     shutil.copytree(GOLDEN / "1_clean" / "data" / "golden-0", target)
     (tmp_path / ".kafka_cleanshutdown").write_text("{}")
     return target
 
 
-def test_progress_and_totals(directory):
-    seen = []
+def test_progress_and_totals(directory: Path) -> None:
+    seen: list[Any] = []
     verifier = Verifier(progress=seen.append)
     list(verifier.verify(directory))
     assert sum(seen) == log_bytes(directory) == verifier.totals.bytes
@@ -61,7 +63,7 @@ def test_progress_and_totals(directory):
         ("partition.metadata", 0, "version"),
     ],
 )
-def test_damage_is_found(directory, name, position, expected):
+def test_damage_is_found(directory: Path, name: str, position: int, expected: str) -> None:
     assert _errors(directory) == []
     path = directory / name
     data = bytearray(path.read_bytes())
@@ -72,7 +74,7 @@ def test_damage_is_found(directory, name, position, expected):
     assert any(re.search(expected, error) and name in error for error in errors), errors
 
 
-def test_torn_and_missing_files(directory):
+def test_torn_and_missing_files(directory: Path) -> None:
     last = max(directory.glob("*.log"))
     last.write_bytes(last.read_bytes()[:-5])
     assert any("bytes behind the last whole batch" in error for error in _errors(directory))
@@ -86,7 +88,7 @@ def test_torn_and_missing_files(directory):
     assert len(warnings) >= 4
 
 
-def test_our_own_log_is_sound(tmp_path):
+def test_our_own_log_is_sound(tmp_path: Path) -> None:
     harness = Harness(tmp_path)
     log = harness.open()
     for i in range(100):
@@ -96,6 +98,6 @@ def test_our_own_log_is_sound(tmp_path):
     assert _errors(harness.partition_dir) == []
 
 
-def test_a_directory_that_is_none(tmp_path):
+def test_a_directory_that_is_none(tmp_path: Path) -> None:
     with pytest.raises((OSError, LogError)):
         list(Verifier().verify(tmp_path / "absent"))

@@ -7,6 +7,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from tests.support.sockets import EchoBroker, Servers, produce
 from timer.clock import SystemClock
 
 CLOCK = SystemClock()
-Serve = Callable[[socket.socket], None]
+Serve = Callable[[socket.socket], object]
 
 
 @pytest.fixture
@@ -58,7 +59,7 @@ def answer_with(data: bytes) -> Serve:
     return serve
 
 
-def connect(port: int, **options: int) -> Connection:
+def connect(port: int, **options: Any) -> Connection:
     return Connection("127.0.0.1", port, "me", CLOCK, **options)
 
 

@@ -41,7 +41,7 @@ def _value(field: Field, version: int) -> Any:
         return [_value(field.element, version) for _ in range(2)]
     if field.kind == "struct":
         assert field.struct is not None
-        return full(field.struct, version)
+        return full(field.struct, version)  # type: ignore[arg-type]
     if field.kind == "string":
         return field.name or "text"
     if field.kind == "uuid":

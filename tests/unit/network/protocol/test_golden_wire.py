@@ -51,14 +51,14 @@ def check_request(frame: Frame) -> None:
     if API[frame.key].request_header_version(frame.version) > 0 and expected[12:14] == b"\xff\xff":
         expected = expected[:12] + b"\0\0" + expected[14:]  # a null client id is an empty one
     assert encode_request(header, message) == expected
-    assert b"".join(bytes(part) for part in encode_request_parts(header, message)) == expected
+    assert b"".join(bytes(part) for part in encode_request_parts(header, message)) == expected  # type: ignore[arg-type]
 
 
 def check_response(frame: Frame) -> None:
     header = RequestHeader(frame.key, frame.version, frame.correlation_id)
     message = decode_response(header, memoryview(frame.data)[4:])
     assert encode_response(header, message) == frame.data
-    assert b"".join(bytes(part) for part in encode_response_parts(header, message)) == frame.data
+    assert b"".join(bytes(part) for part in encode_response_parts(header, message)) == frame.data  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

@@ -10,7 +10,7 @@ import dataclasses
 import datetime
 import uuid
 from io import BytesIO
-from typing import Any, get_args, get_type_hints
+from typing import Any, Literal, get_args, get_type_hints
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -32,7 +32,9 @@ _MILLISECOND = datetime.timedelta(milliseconds=1)
 
 def kio_class(cls: type[Message], version: int) -> Any | None:
     name = api_key_map.get(cls.API_KEY)
-    kind = EntityType.request if cls.__name__.endswith("Request") else EntityType.response
+    kind: Literal[EntityType.request, EntityType.response] = (
+        EntityType.request if cls.__name__.endswith("Request") else EntityType.response
+    )
     if name is None or kind not in schema_name_map[name].get(version, {}):
         return None
     return getattr(load_payload_module(cls.API_KEY, version, kind), cls.__name__)

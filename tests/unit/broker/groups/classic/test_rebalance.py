@@ -1,5 +1,7 @@
 """Rounds of a rebalance, and every way out of one."""
 
+from typing import Any
+
 import pytest
 
 from broker.groups.classic.requests import LeavingMember
@@ -132,7 +134,7 @@ def test_a_rebalance_tells_waiting_syncs_to_join_again(coordinator: Coordinator)
 
 def test_members_that_do_not_sync_are_dropped(coordinator: Coordinator) -> None:
     first, second = coordinator.stable(2, session_timeout_ms=300_000, rebalance_timeout_ms=20_000)
-    options = {"session_timeout_ms": 300_000, "rebalance_timeout_ms": 20_000}
+    options: dict[str, Any] = {"session_timeout_ms": 300_000, "rebalance_timeout_ms": 20_000}
     one, two = coordinator.join(first.member_id, **options), coordinator.join(second.member_id, **options)
     waiting = coordinator.sync(one.value, {first.member_id: b"1"})
     assert waiting.value.error is E.NONE

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from broker.groups.consumer.assignors import ASSIGNORS, configured
 from broker.groups.consumer.assignors.range import assign_range
-from broker.groups.consumer.assignors.spec import NO_PARTITIONS, AssignorMember, Partitions, TopicIdPartition
+from broker.groups.consumer.assignors.spec import NO_PARTITIONS, Assignor, AssignorMember, Partitions, TopicIdPartition
 from broker.groups.consumer.assignors.uniform import assign_uniform
 
 TOPICS = [bytes([number]) * 16 for number in range(1, 6)]
@@ -72,7 +72,7 @@ def check_valid(members: Members, counts: Counts, assigned: dict[str, Partitions
 @pytest.mark.parametrize("assignor", ASSIGNORS.values(), ids=ASSIGNORS.keys())
 @given(group=groups())
 @settings(max_examples=60, deadline=None)
-def test_every_partition_goes_to_one_subscriber(assignor, group: tuple[Members, Counts]) -> None:  # type: ignore[no-untyped-def]
+def test_every_partition_goes_to_one_subscriber(assignor: Assignor, group: tuple[Members, Counts]) -> None:
     check_valid(*group, assignor(*group))
 
 

@@ -1,5 +1,7 @@
 """Offsets that go: with their group, with their topic, by retention."""
 
+from typing import Any
+
 import pytest
 
 from broker.groups.classic.requests import LeavingMember
@@ -43,7 +45,7 @@ def test_deleted_topics_take_their_offsets_along(coordinator: Coordinator) -> No
 
 
 class TestExpiry:
-    RETENTION = {"offsets_retention_ms": 24 * HOUR, "retention_check_interval_ms": HOUR}
+    RETENTION: dict[str, Any] = {"offsets_retention_ms": 24 * HOUR, "retention_check_interval_ms": HOUR}
 
     def test_a_simple_consumers_offsets_age_from_their_commit(self) -> None:
         coordinator = Coordinator(**self.RETENTION)

@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,7 +54,7 @@ def test_kafkas_topic_loads_with_the_state_that_its_dump_shows(folder: str, tmp_
     for log, dump in golden(folder):
         loaded = loader.load(batches_of(log, tmp_path), ManualClock())
         groups, offsets = expected_state(dump.read_text())
-        assert {name: group.generation_id for name, group in loaded.groups.items() if group.generation_id} == groups
+        assert {name: group.generation_id for name, group in loaded.groups.items() if group.generation_id} == groups  # type: ignore[attr-defined]
         found = {
             (name, str(where)): commit.value.offset
             for name, group in loaded.groups.items()
@@ -65,7 +66,7 @@ def test_kafkas_topic_loads_with_the_state_that_its_dump_shows(folder: str, tmp_
 
 
 def test_members_of_kafkas_groups(tmp_path: Path) -> None:
-    groups = {}
+    groups: dict[str, Any] = {}
     for log, _ in golden("1_clean"):
         groups.update(loader.load(batches_of(log, tmp_path), ManualClock()).groups)
     assert {name for name in groups if name.startswith("group-")} >= {"group-simple", "group-static"}

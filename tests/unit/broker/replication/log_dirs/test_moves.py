@@ -64,7 +64,7 @@ class Broker:
         return None
 
     def lead(self, epoch: int = 1) -> Partition:
-        partition = Partition(TP, self)
+        partition = Partition(TP, self)  # type: ignore[arg-type]
         if self.log_manager.get_log(TP) is None:
             self.log_manager.moves.prefer(TP, self.x)
         become(partition, epoch)
