@@ -23,8 +23,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
+from broker.dev.polling import wait_until
 from broker.dev.processes import free_ports
-from broker.dev.waiting import wait_until
 from broker.dev.zookeeper import ZooKeeperServer
 from network.protocol.errors import ApiError, ErrorCode
 from tests.support import wire

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.charts import replace_section
+from log.cleaner.cleanable import cleanable_offsets, log_to_clean
 from log.cleaner.cleaner import Cleaner
-from log.cleaner.selection import cleanable_offsets, log_to_clean
 from log.config import LogConfig
 from log.local_log import LogEnvironment
 from log.management.loader import LoadOptions, open_log

@@ -32,8 +32,8 @@ from rich.table import Table
 
 from benchmarks.targets import BROKER_SETTINGS, CLOCK, HOST, start_zookeeper
 from broker.config.kafka_config import KafkaConfig
+from broker.dev.polling import wait_until
 from broker.dev.processes import free_ports
-from broker.dev.waiting import wait_until
 from broker.requests.dispatcher import Dispatcher
 from broker.requests.inline_apis import inline_rule
 from broker.requests.registry import handlers_for

@@ -8,7 +8,7 @@ from enum import IntEnum
 
 from log.files.file_range import LogFileRange
 from log.files.txn_index import AbortedTxn
-from log.offsets import LogOffsetMetadata
+from log.offset_metadata import LogOffsetMetadata
 
 
 class FetchIsolation(IntEnum):

@@ -23,7 +23,7 @@ from log.files.offset_index import OffsetPosition
 from log.files.segment import LogSegment, delete_segment_files
 from log.files.segments import LogSegments
 from log.files.txn_index import AbortedTxn
-from log.offsets import LogOffsetMetadata
+from log.offset_metadata import LogOffsetMetadata
 from log.topic_partition import TopicPartition
 from timer.metrics import NULL_METRICS, Metrics
 

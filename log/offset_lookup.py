@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from log.files.file_records import parse_batch
 from log.files.segment import LogSegment
-from log.offsets import TimestampAndOffset
+from log.offset_metadata import TimestampAndOffset
 from log.records.batch import RecordBatch
 from log.records.old_formats import LegacyBatch
 from log.records.record import iter_records

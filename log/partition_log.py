@@ -29,7 +29,7 @@ from log.files.txn_index import AbortedTxn
 from log.leader_epoch import LEADER_EPOCH_CHECKPOINT, EpochEntry, LeaderEpochCache
 from log.local_log import LocalLog
 from log.management import retention
-from log.offsets import LogOffsetMetadata, LogOffsetSnapshot, TimestampAndOffset
+from log.offset_metadata import LogOffsetMetadata, LogOffsetSnapshot, TimestampAndOffset
 from log.producer_state import ActiveProducer, CompletedTxn, ProducerAppendInfo, ProducerStateManager, VerificationGuard
 from log.records.validation import AppendOrigin
 from log.topic_partition import TopicPartition

@@ -2,7 +2,8 @@
 
 The loops of a broker differ in what a step does. When the next one is due, what an unexpected error leads to, how the
 thread is woken and how it ends are the same for all, and are said here once. Nothing needs the thread: tests and the
-simulation call `turn` themselves, in the order they like.
+simulation call `turn` themselves, in the order they like. The steps that expire timers are in `purgatory.py`
+(the reaper) and `scheduler.py`.
 """
 
 from __future__ import annotations

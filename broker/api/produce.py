@@ -15,12 +15,12 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any
 
-from broker.coordinator.verification import Errors, Guards, verify_batches
+from broker.coordinator.batch_verification import Errors, Guards, verify_batches
 from broker.replication.results import PartitionAppendResult
 from broker.replication.waiting.delayed_produce import ProduceCallback
 from broker.requests.authorization import Operation, ResourceType
 from broker.requests.registry import Call, api
-from broker.transactions.verification import producer_error
+from broker.transactions.verifier import producer_error
 from log.records.validation import AppendOrigin
 from log.topic_partition import TopicPartition
 from network.protocol.api import ApiKey

@@ -10,7 +10,7 @@ import click
 
 from broker.cli.client import bootstrap_option, cluster, describe
 from broker.cli.errors import CommandError
-from broker.dev.waiting import wait_until
+from broker.dev.polling import wait_until
 from log.records.compression import codec_named
 from log.records.record import BatchBuilder
 from network.client.cluster_client import ClusterClient

@@ -30,7 +30,7 @@ from broker.cli.reassignments import (
     wait_until_done,
 )
 from broker.cli.replica_sizes import largest_sizes
-from broker.dev.waiting import wait_until
+from broker.dev.polling import wait_until
 from log.topic_partition import TopicPartition
 from network.client.cluster_client import ClusterClient
 from network.cluster_balance import Broker, Placement, PlanError, make_plan

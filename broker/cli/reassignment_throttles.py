@@ -16,7 +16,7 @@ from broker.cli.client import describe
 from broker.cli.errors import CommandError
 from broker.cli.reassignments import Ongoing
 from broker.config.admin import BROKER_RESOURCE, DELETE, SET, TOPIC_RESOURCE
-from broker.dev.waiting import wait_until
+from broker.dev.polling import wait_until
 from log.topic_partition import TopicPartition
 from network.client.cluster_client import ClusterClient
 from network.client.connection import ConnectionFailed

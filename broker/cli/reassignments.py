@@ -9,7 +9,7 @@ from broker.cli.client import describe
 from broker.cli.errors import CommandError
 from broker.cli.reassignment_files import by_topic, names
 from broker.cli.replica_sizes import Sizes, sizes_on
-from broker.dev.waiting import wait_until
+from broker.dev.polling import wait_until
 from log.topic_partition import TopicPartition
 from network.client.cluster_client import ClusterClient
 from network.client.cluster_metadata import ClusterMetadata

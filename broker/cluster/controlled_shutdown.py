@@ -1,4 +1,6 @@
-"""What a broker does first when it stops: ask the controller to move its leaderships to other brokers."""
+"""What a broker does first when it stops: ask the controller to move its leaderships to other brokers.
+
+How the controller moves them: `controller/broker_changes.py`."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from broker.coordinator.batch_verification import Ask, Errors, Guards, verify_batches
 from broker.coordinator.topic_log import Batch
-from broker.coordinator.verification import Ask, Errors, Guards, verify_batches
 from log.partition_log import PartitionLog
 from log.records.old_formats import iter_entries
 from log.records.validation import AppendOrigin

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from broker.cli.errors import CommandError
+from broker.dev.polling import wait_until
 from broker.dev.processes import ODRADEK, ManagedProcess, is_listening
-from broker.dev.waiting import wait_until
 from network.client.cluster_client import ClusterClient
 from network.protocol.errors import ApiError
 from timer.clock import Clock

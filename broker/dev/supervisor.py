@@ -8,9 +8,9 @@ from pathlib import Path
 
 from broker.cli.errors import CommandError
 from broker.dev.cluster import READY_TIMEOUT_MS, DevBroker, DevCluster
+from broker.dev.polling import wait_until
 from broker.dev.processes import free_ports
 from broker.dev.restarts import Restarts
-from broker.dev.waiting import wait_until
 from broker.dev.zookeeper import DevZooKeeper, EmbeddedZooKeeper, ZooKeeperServer
 from timer.clock import Clock
 

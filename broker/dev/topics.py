@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from broker.cli.client import describe
 from broker.cli.errors import CommandError
 from broker.dev.cluster import DevCluster
-from broker.dev.waiting import wait_until
+from broker.dev.polling import wait_until
 from network.client.cluster_client import ClusterClient
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest

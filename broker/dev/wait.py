@@ -7,7 +7,7 @@ import sys
 import click
 
 from broker.cli.client import bootstrap_option
-from broker.dev.waiting import wait_until
+from broker.dev.polling import wait_until
 from network.client.cluster_client import GROUP_COORDINATOR, TRANSACTION_COORDINATOR, ClusterClient
 from network.protocol.errors import ApiError
 from timer.clock import SystemClock

@@ -16,8 +16,8 @@ from typing import NoReturn, Protocol
 from broker.cli.errors import CommandError, MissingPrerequisiteError
 from broker.dev import java_attendant, parent
 from broker.dev.java import find_java
+from broker.dev.polling import wait_until
 from broker.dev.processes import ODRADEK, ManagedProcess
-from broker.dev.waiting import wait_until
 from timer.clock import Clock
 
 MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
+from broker.coordinator.internal_topics import OFFSETS_TOPIC
 from broker.coordinator.topic_log import TopicLog
-from broker.coordinator.topics import OFFSETS_TOPIC
 from broker.groups.admin import GroupAdmin
 from broker.groups.base import GroupBase, GroupKeeper, GroupType
 from broker.groups.classic.coordinator import ClassicGroupCoordinator

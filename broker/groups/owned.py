@@ -8,9 +8,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
+from broker.coordinator.internal_topics import OFFSETS_TOPIC, partition_for
 from broker.coordinator.ownership import Ownership
 from broker.coordinator.topic_log import TopicLog
-from broker.coordinator.topics import OFFSETS_TOPIC, partition_for
 from broker.groups.base import G, GroupBase
 from broker.groups.classic.group import ClassicGroup
 from broker.groups.config import GroupConfig

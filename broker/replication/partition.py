@@ -24,7 +24,7 @@ from broker.replication.isr.state import (
 from broker.replication.partition_environment import PartitionEnvironment
 from log.append_info import LogAppendInfo
 from log.errors import StorageError, UnexpectedAppendOffsetError
-from log.offsets import LogOffsetMetadata
+from log.offset_metadata import LogOffsetMetadata
 from log.partition_log import PartitionLog
 from log.producer_entry import VerificationGuard
 from log.records.validation import AppendOrigin

@@ -15,7 +15,7 @@ from broker.replication.results import (
     LogReadResult,
 )
 from log.fetch_data import FetchIsolation
-from log.offsets import TimestampAndOffset
+from log.offset_metadata import TimestampAndOffset
 from log.partition_log import PartitionLog
 from network.protocol.errors import ApiError, ErrorCode
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from broker.topics.topic_admin import TopicAdmin
     from broker.transactions.coordinator import TransactionCoordinator
     from broker.transactions.producer_ids import ProducerIdManager
-    from broker.transactions.verification import TransactionVerifier
+    from broker.transactions.verifier import TransactionVerifier
     from controller.controller import Controller
     from controller.zk.client import ZkClient
     from log.topic_partition import TopicPartition

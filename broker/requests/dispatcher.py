@@ -1,9 +1,10 @@
 """From a request off the wire to its handler, and from whatever the handler raises to an answer.
 
-The rules are Kafka's: an unknown key, a version out of range or a body that cannot be parsed close the connection
-without an answer; ApiVersions with an unknown version is answered in version 0. The handler table decides what is
-served. Every failure of a handler is answered in the API's error form, and only where the API has no such form (Produce
-with acks=0, a request whose bytes are wrong) the connection is closed.
+The rules are Kafka's: a key that is not served, a version out of range or a body that cannot be parsed close the
+connection without an answer (a key that no API has is refused earlier, in `network/server/request_reader.py`);
+ApiVersions with an unknown version is answered in version 0. The handler table decides what is served. Every failure of
+a handler is answered in the API's error form, and only where the API has no such form (Produce with acks=0, a request
+whose bytes are wrong) the connection is closed.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from broker.coordinator.topics import TRANSACTION_TOPIC
+from broker.coordinator.internal_topics import TRANSACTION_TOPIC
 from broker.transactions.admin import TransactionAdmin
 from broker.transactions.config import TransactionConfig
 from broker.transactions.markers import MarkerManager

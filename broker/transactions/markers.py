@@ -15,9 +15,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from broker.transactions.broker_workers import BrokerWorkers
 from broker.transactions.state import TransactionMetadata, TransactionState, Transition
 from broker.transactions.store import TransactionStore
-from broker.transactions.workers import BrokerWorkers
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.write_txn_markers import (

@@ -11,9 +11,9 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 
 from broker.coordinator.append_errors import Caller, told
+from broker.coordinator.internal_topics import TRANSACTION_TOPIC, partition_for
 from broker.coordinator.ownership import Owned, Ownership
 from broker.coordinator.topic_log import ALL_REPLICAS, TopicLog
-from broker.coordinator.topics import TRANSACTION_TOPIC, partition_for
 from broker.transactions import records
 from broker.transactions.config import TransactionConfig
 from broker.transactions.state import MAY_EXPIRE, PREPARED, TransactionMetadata, TransactionState, Transition

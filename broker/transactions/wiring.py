@@ -6,13 +6,13 @@ import threading
 from typing import Any
 
 from broker.coordinator.internal_topic import InternalTopic
-from broker.coordinator.topics import TRANSACTION_TOPIC, partition_for
+from broker.coordinator.internal_topics import TRANSACTION_TOPIC, partition_for
 from broker.requests.context import BrokerContext
 from broker.transactions.config import TransactionConfig
 from broker.transactions.coordinator import TransactionCoordinator
 from broker.transactions.markers import MarkerManager
 from broker.transactions.store import TransactionStore
-from broker.transactions.verification import TransactionVerifier, UnsupportedByPeerError
+from broker.transactions.verifier import TransactionVerifier, UnsupportedByPeerError
 from log.topic_partition import TopicPartition
 from network.client.connection import Connection, ConnectionFailed
 from network.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest

@@ -1,4 +1,7 @@
-"""What the layers above need of a ZooKeeper session, the handlers it calls, and its errors."""
+"""What the layers above need of a ZooKeeper session, the handlers it calls, and its errors.
+
+The session itself, and what happens when it expires: `kazoo_session.py`; what the controller then does:
+`controller/controller.py`."""
 
 from __future__ import annotations
 

@@ -6,10 +6,10 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+from log.cleaner.cleanable import LogToClean
 from log.cleaner.offset_map import OffsetMap
 from log.cleaner.output import new_cleaned_segment, split_live_segment, write_batch
-from log.cleaner.retention import CleanerStats, LastRecord, RetentionRules
-from log.cleaner.selection import LogToClean
+from log.cleaner.survivors import CleanerStats, LastRecord, RetentionRules
 from log.cleaner.swap import replace_segments
 from log.cleaner.transactions import CleanedTransactions
 from log.config import LogConfig

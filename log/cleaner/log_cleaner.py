@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
+from log.cleaner.cleanable import LogToClean
 from log.cleaner.cleaner import Cleaner
 from log.cleaner.manager import CleanerManager
-from log.cleaner.retention import CleanerStats
-from log.cleaner.selection import LogToClean
+from log.cleaner.survivors import CleanerStats
 from log.errors import LogCleaningAbortedError, LogError, StorageError
 from log.partition_log import PartitionLog
 from log.topic_partition import TopicPartition

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from log.cleaner.selection import LogToClean, cleanable_offsets, is_candidate, log_to_clean
+from log.cleaner.cleanable import LogToClean, cleanable_offsets, is_candidate, log_to_clean
 from log.errors import LogCleaningAbortedError, LogError, StorageError
 from log.files.checkpoint import CLEANER_CHECKPOINT, OffsetCheckpoint
 from log.partition_log import PartitionLog

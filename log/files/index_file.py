@@ -6,6 +6,7 @@ file is replaced under the index's lock before the file is cut, so a lookup neve
 
 The active segment's index has its full length from the start (zeros behind the entries) and is cut to its entries when
 the segment is sealed, closed or recovered. Sealed indexes are opened on first use, within an `OpenFileBound`.
+A torn or wrong index is found here and built anew by `log/management/loader.py` and `recovery.py`.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from log.files.split import split_overflowed_segment
 from log.leader_epoch import LeaderEpochCache, leader_epoch_checkpoint
 from log.local_log import LocalLog, LogEnvironment
 from log.management.recovery import rebuild_producer_state, recover_segment
-from log.offsets import LogOffsetMetadata
+from log.offset_metadata import LogOffsetMetadata
 from log.partition_log import PartitionLog
 from log.producer_state import ProducerStateConfig, ProducerStateManager
 from log.topic_partition import TopicPartition

@@ -2,7 +2,7 @@
 
 A connection is muted as soon as one whole request has been read, and unmuted when its response has been written and
 no throttle delay is running. So one request of a connection is in flight at a time, and responses keep the order of
-requests.
+requests. `response_writer.py` and `request_reader.py` act on it.
 """
 
 from __future__ import annotations

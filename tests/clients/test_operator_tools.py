@@ -21,7 +21,7 @@ from broker.cli.main import odradek
 from broker.cli.reassignment_files import to_json
 from broker.cli.replica_directories import Place, Replica, places
 from broker.cli.replica_sizes import sizes_on
-from broker.dev.waiting import wait_until
+from broker.dev.polling import wait_until
 from log.topic_partition import TopicPartition
 from network.client.cluster_client import ClusterClient
 from network.client.cluster_metadata import PartitionMetadata

@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from broker.dev.waiting import wait_until
+from broker.dev.polling import wait_until
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from broker.dev.waiting import wait_until
+from broker.dev.polling import wait_until
 from tests.support.cluster import CLOCK, Broker, Cluster
 from tests.support.replication import (
     IdempotentLoad,

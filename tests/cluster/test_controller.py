@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from broker.dev.waiting import wait_until
+from broker.dev.polling import wait_until
 from network.client.cluster_client import ClusterClient
 from network.protocol.errors import ApiError
 from tests.support.cluster import CLOCK, Broker, Cluster

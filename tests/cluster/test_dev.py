@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from broker.dev.polling import wait_until
 from broker.dev.processes import free_ports, is_listening
-from broker.dev.waiting import wait_until
 from network.client.cluster_client import ClusterClient
 from network.protocol.errors import ApiError
 from tests.support.cluster import CLOCK, HOST, ROOT, python_environment

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from broker.config.kafka_config import KafkaConfig
+from broker.dev.polling import wait_until
 from broker.dev.processes import free_ports
-from broker.dev.waiting import wait_until
 from broker.server import BrokerServer
 from network.client.connection import Connection
 from network.protocol.messages.api_versions import ApiVersionsRequest

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from broker.dev.waiting import wait_until
+from broker.dev.polling import wait_until
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.delete_records import (
     DeleteRecordsPartition,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from broker.dev.waiting import wait_until
+from broker.dev.polling import wait_until
 from network.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from tests.support.cluster import CLOCK, Cluster, running_cluster
 from tests.support.configs import BROKER, GROUP, alter_config

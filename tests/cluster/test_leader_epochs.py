@@ -13,8 +13,8 @@ import pytest
 from confluent_kafka import Producer
 from kazoo.client import KazooClient
 
+from broker.dev.polling import wait_until
 from broker.dev.processes import free_ports
-from broker.dev.waiting import wait_until
 from log.files.checkpoint import OffsetCheckpoint
 from log.records.batch import iter_batches
 from log.topic_partition import TopicPartition

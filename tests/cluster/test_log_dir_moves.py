@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.dev.waiting import wait_until
+from broker.dev.polling import wait_until
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,

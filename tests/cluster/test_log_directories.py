@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from broker.dev.waiting import wait_until
+from broker.dev.polling import wait_until
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from network.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic

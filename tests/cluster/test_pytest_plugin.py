@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.dev.waiting import wait_until
+from broker.dev.polling import wait_until
 from tests.cluster.test_python_api import SHADOWS, processes_of
 from tests.support.cluster import CLOCK, ROOT
 

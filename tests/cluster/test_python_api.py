@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.dev.waiting import wait_until
+from broker.dev.polling import wait_until
 from odradek import Cluster, ClusterError
 from tests.support.cluster import CLOCK, ROOT
 

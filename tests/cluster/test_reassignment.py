@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 from broker.cli.main import odradek
 from broker.cli.reassignment_files import to_json
 from broker.cli.reassignments import ongoing
-from broker.dev.waiting import wait_until
+from broker.dev.polling import wait_until
 from log.topic_partition import TopicPartition
 from tests.support.cluster import CLOCK, Cluster
 from tests.support.configs import TOPIC as TOPIC_CONFIGS

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.dev.waiting import wait_until
+from broker.dev.polling import wait_until
 from tests.support.cluster import CLOCK, START_TIMEOUT_MS, Cluster
 from tests.support.zookeeper import zookeeper_client
 

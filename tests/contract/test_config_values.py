@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker.dev.waiting import wait_until
+from broker.dev.polling import wait_until
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from network.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource

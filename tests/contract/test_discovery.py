@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker.dev.waiting import wait_until
+from broker.dev.polling import wait_until
 from network.protocol.api import API
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.describe_cluster import DescribeClusterRequest

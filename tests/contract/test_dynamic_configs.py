@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.dev.waiting import wait_until
+from broker.dev.polling import wait_until
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from network.protocol.messages.incremental_alter_configs import (

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.dev.waiting import wait_until
+from broker.dev.polling import wait_until
 from network.client.connection import Connection
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.api_versions import ApiVersionsRequest

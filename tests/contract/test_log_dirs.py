@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from broker.dev.waiting import wait_until
+from broker.dev.polling import wait_until
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,

@@ -13,8 +13,8 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from broker.dev.polling import wait_until
 from broker.dev.processes import ManagedProcess
-from broker.dev.waiting import wait_until
 from broker.dev.zookeeper import class_path, library_folder
 from tests.reference import kafka
 from tests.support.cluster import CLOCK, ROOT

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from broker.dev.waiting import wait_until
+from broker.dev.polling import wait_until
 from log.records.record import Record, build_batch
 from log.tools.verify import Severity, Verifier
 from network.client.cluster_client import ClusterClient

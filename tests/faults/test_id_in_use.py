@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from broker.dev.waiting import wait_until
+from broker.dev.polling import wait_until
 from broker.registration import MARGIN_MS
 from network.protocol.messages.metadata import MetadataRequest
 from tests.support import wire

@@ -6,7 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable
 
-from broker.dev.waiting import wait_until
+from broker.dev.polling import wait_until
 from network.protocol.messages.metadata import MetadataRequest
 from tests.support import wire
 from tests.support.cluster import CLOCK, Cluster

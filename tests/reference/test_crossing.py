@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from broker.dev.waiting import wait_until
+from broker.dev.polling import wait_until
 from log.files.checkpoint import OffsetCheckpoint
 from log.topic_partition import TopicPartition as LogPartition
 from tests.reference.kafka import require

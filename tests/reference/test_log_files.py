@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from log.cleaner.cleanable import cleanable_offsets, log_to_clean
 from log.cleaner.cleaner import Cleaner
-from log.cleaner.selection import cleanable_offsets, log_to_clean
 from log.config import LogConfig
 from log.partition_log import PartitionLog
 from log.records.compression import Codec

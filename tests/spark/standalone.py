@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pyspark
 
+from broker.dev.polling import wait_until
 from broker.dev.processes import ManagedProcess, free_ports, is_listening
-from broker.dev.waiting import wait_until
 from tests.support.cluster import CLOCK, HOST
 
 INSTALLED = Path(pyspark.__file__).parent

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from broker.dev.waiting import wait_until
+from broker.dev.polling import wait_until
 from spark_jobs.jobs import archive as archive_job
 from spark_jobs.jobs import restore as restore_job
 from spark_jobs.jobs.archive import Archive

@@ -15,7 +15,7 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from broker.dev.waiting import wait_until
+from broker.dev.polling import wait_until
 from tests.spark import connector
 from tests.spark.topics import in_order, make_topic, reader
 from tests.support.cluster import CLOCK, Broker, Cluster

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from broker.dev.waiting import wait_until
+from broker.dev.polling import wait_until
 from spark_jobs.lag import described
 from spark_jobs.topic_pattern import PatternError, compile_java
 from tests.spark import connector

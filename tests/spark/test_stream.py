@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from broker.dev.waiting import wait_until
+from broker.dev.polling import wait_until
 from spark_jobs.lag import Lag, LagListener
 from tests.spark.topics import add_partitions, fill, make_topic
 from tests.support.cluster import CLOCK, ROOT, Cluster, python_environment

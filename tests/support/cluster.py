@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Literal
 
 from broker.dev.cluster import small_cluster_settings
+from broker.dev.polling import wait_until
 from broker.dev.processes import ManagedProcess, free_ports, is_listening
-from broker.dev.waiting import wait_until
 from network.client.cluster_client import ClusterClient
 from network.protocol.errors import ApiError
 from tests.reference import kafka

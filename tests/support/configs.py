@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.dev.waiting import wait_until
+from broker.dev.polling import wait_until
 from network.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from network.protocol.messages.incremental_alter_configs import (
     AlterableConfig,

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from broker.dev.waiting import wait_until
+from broker.dev.polling import wait_until
 from network.protocol.messages.metadata import MetadataRequest
 from tests.support import wire
 from tests.support.cluster import CLOCK, Cluster

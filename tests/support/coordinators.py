@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from broker.coordinator.topics import partition_for
-from broker.dev.waiting import wait_until
+from broker.coordinator.internal_topics import partition_for
+from broker.dev.polling import wait_until
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from network.protocol.messages.find_coordinator import FindCoordinatorRequest

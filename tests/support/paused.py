@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from broker.dev.waiting import wait_until
+from broker.dev.polling import wait_until
 from network.protocol.messages.metadata import MetadataRequest
 from tests.support import wire
 from tests.support.cluster import CLOCK, Broker, Cluster

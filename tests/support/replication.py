@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaProducer
 
-from broker.dev.waiting import wait_until
+from broker.dev.polling import wait_until
 from log.files.checkpoint import OffsetCheckpoint
 from log.tools.verify import Severity, Verifier
 from log.topic_partition import TopicPartition as LogPartition

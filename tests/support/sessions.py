@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.dev.waiting import wait_until
+from broker.dev.polling import wait_until
 from tests.support.cluster import CLOCK, Broker
 from tests.support.zookeeper import zookeeper_client
 

@@ -6,7 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-from broker.dev.waiting import wait_until
+from broker.dev.polling import wait_until
 from timer.clock import SystemClock
 
 # "Z": a thread that has ended.

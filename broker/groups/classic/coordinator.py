@@ -1,4 +1,6 @@
-"""The coordinator of groups of the classic protocol: SyncGroup, Heartbeat and LeaveGroup; `joining` has JoinGroup.
+"""The coordinator of groups of the classic protocol: SyncGroup, Heartbeat and LeaveGroup.
+
+JoinGroup is in `joining`; what follows when a member's session is over in `rebalance`.
 
 Checks are made in the order in which Kafka makes them; the first that fails decides. Answers that may wait are
 given through callbacks, which run under the group's lock and must not block.

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from broker.coordinator.append_errors import Caller, told
+from broker.coordinator.internal_topics import partition_for
 from broker.coordinator.topic_log import TopicLog
-from broker.coordinator.topics import partition_for
 from broker.groups.classic.group import ClassicGroup
 from broker.groups.config import GroupConfig
 from broker.groups.offsets.committer import TransactionalProducer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from log.offsets import UNKNOWN_OFFSET, LogOffsetMetadata
+from log.offset_metadata import UNKNOWN_OFFSET, LogOffsetMetadata
 
 UNKNOWN_OFFSET_METADATA = LogOffsetMetadata(UNKNOWN_OFFSET)
 

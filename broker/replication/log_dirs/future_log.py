@@ -15,7 +15,7 @@ from broker.replication.partition import Partition
 from broker.replication.results import EpochEndOffset
 from log.fetch_data import FetchIsolation
 from log.management.manager import LogManager
-from log.offsets import LogOffsetMetadata
+from log.offset_metadata import LogOffsetMetadata
 from log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)

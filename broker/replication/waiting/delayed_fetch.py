@@ -11,7 +11,7 @@ from broker.replication.partitions import Partitions
 from broker.replication.replica_traffic import ReplicaTraffic
 from broker.replication.results import FetchEntry, FetchParams, LogReadResult
 from log.fetch_data import FetchIsolation
-from log.offsets import LogOffsetMetadata
+from log.offset_metadata import LogOffsetMetadata
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ApiError, ErrorCode
 from timer.purgatory import DelayedOperation

@@ -27,7 +27,7 @@ from broker.replication.waiting.purgatories import DelayedOperations
 from broker.requests.action_queue import ActionQueue
 from log.config import LogConfig
 from log.management.manager import LogManager
-from log.offsets import LogOffsetMetadata
+from log.offset_metadata import LogOffsetMetadata
 from log.records.validation import AppendOrigin
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ErrorCode

@@ -14,7 +14,7 @@ import pytest
 
 from broker.cluster.controller_channel import ControllerChannel
 from broker.cluster.metadata_cache import MetadataCache
-from broker.coordinator.verification import Question
+from broker.coordinator.batch_verification import Question
 from broker.metrics import MetricsRegistry
 from broker.replication.follower.fetch_state import InitialFetchState
 from broker.replication.follower.fetcher import FailedPartitions, FollowerSide, ReplicaFetcher
@@ -23,7 +23,7 @@ from broker.replication.isr.state import LeaderAndIsr, LeaderRecoveryState
 from broker.replication.log_dirs.failures import LogDirFailures
 from broker.replication.log_dirs.moves import LogDirMover
 from broker.replication.partitions import Partitions
-from broker.transactions.verification import TransactionVerifier
+from broker.transactions.verifier import TransactionVerifier
 from controller.channel_manager import BrokerChannel
 from controller.event_manager import ControllerEventManager, ControllerState, Event
 from controller.zk.reruns import Reruns

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from log.cleaner.cleanable import cleanable_offsets, is_candidate, log_to_clean
 from log.cleaner.cleaner import Cleaner, group_segments
 from log.cleaner.log_cleaner import CleanerConfig, LogCleaner, Throttler
 from log.cleaner.manager import CleanerManager
 from log.cleaner.offset_map import OffsetMap
-from log.cleaner.selection import cleanable_offsets, is_candidate, log_to_clean
 from log.config import LogConfig
 from log.errors import LogCleaningAbortedError, LogError
 from log.partition_log import PartitionLog

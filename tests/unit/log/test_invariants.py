@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from log.offsets import LogOffsetMetadata
+from log.offset_metadata import LogOffsetMetadata
 from log.partition_log import PartitionLog
 from tests.unit.log.harness import Harness, batch
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from log.config import LogConfig
-from log.offsets import TimestampAndOffset
+from log.offset_metadata import TimestampAndOffset
 from log.partition_log import PartitionLog
 from log.records.record import Record, build_batch
 from tests.unit.log.harness import Harness, append

@@ -17,7 +17,7 @@ from log.errors import (
     UnexpectedAppendOffsetError,
 )
 from log.fetch_data import FetchIsolation
-from log.offsets import LogOffsetMetadata
+from log.offset_metadata import LogOffsetMetadata
 from log.partition_log import PartitionLog
 from log.producer_entry import VerificationGuard
 from log.records.record import ControlType, EndTxnMarker, build_end_txn_marker

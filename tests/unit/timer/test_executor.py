@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from broker.dev.waiting import wait_until
+from broker.dev.polling import wait_until
 from timer.clock import SystemClock
 from timer.executor import ThreadExecutor
 from timer.worker import Workers

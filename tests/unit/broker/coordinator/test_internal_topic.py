@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from broker.coordinator.batch_verification import Question, verify_batches
 from broker.coordinator.internal_topic import InternalTopic
-from broker.coordinator.verification import Question, verify_batches
 from log.records.batch import RecordBatch
 from log.records.record import BatchBuilder, iter_records
 from log.topic_partition import TopicPartition

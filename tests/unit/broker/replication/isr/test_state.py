@@ -15,7 +15,7 @@ from broker.replication.isr.state import (
 )
 from broker.replication.partition import Partition
 from log.config import LogConfig
-from log.offsets import LogOffsetMetadata
+from log.offset_metadata import LogOffsetMetadata
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.leader_and_isr import LeaderAndIsrPartitionState

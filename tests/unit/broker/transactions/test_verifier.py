@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker.coordinator.verification import Errors, Question
-from broker.transactions.verification import TransactionVerifier, UnsupportedByPeerError, producer_error
+from broker.coordinator.batch_verification import Errors, Question
+from broker.transactions.verifier import TransactionVerifier, UnsupportedByPeerError, producer_error
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ErrorCode as E
 from network.protocol.messages.add_partitions_to_txn import (

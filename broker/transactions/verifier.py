@@ -11,8 +11,8 @@ import logging
 import threading
 from typing import Protocol
 
-from broker.coordinator.verification import Question
-from broker.transactions.workers import BrokerWorkers
+from broker.coordinator.batch_verification import Question
+from broker.transactions.broker_workers import BrokerWorkers
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.add_partitions_to_txn import (

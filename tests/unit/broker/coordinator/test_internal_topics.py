@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.coordinator.topics import partition_for
+from broker.coordinator.internal_topics import partition_for
 
 
 @pytest.mark.parametrize(
