@@ -133,9 +133,9 @@ class BrokerServer:
         self.state = BrokerState.STARTING
         config, context, clock, metrics = self.config, self.context, self.clock, self.metrics
         self._warn()
-        self._start_http()
         context.config, context.clock, context.metrics = config, clock, metrics
         context.workers = Workers(metrics, after_step=context.action_queue.run)
+        self._start_http()
         context.authorizer = AllowEverything()
         import_handlers()
 

@@ -18,7 +18,7 @@ class ShadowedPackageError(ImportError):
 
 
 # The packages that spark_jobs imports, with a module that only ours has.
-_SIGNS = {"timer": "purgatory.py", "network": "cluster_client.py", "log": "batch.py"}
+SIGNS = {"timer": "purgatory.py", "network": "version.py", "log": "partition_log.py"}
 
 
 def check_packages() -> None:
@@ -26,7 +26,7 @@ def check_packages() -> None:
 
     Nothing of the user's is run for that.
     """
-    for name, sign in _SIGNS.items():
+    for name, sign in SIGNS.items():
         try:
             found = importlib.util.find_spec(name)
         except ValueError:  # it has been imported and has no spec

@@ -78,6 +78,8 @@ class MetadataCache:
     def __init__(self, broker_id: int) -> None:
         self.broker_id = broker_id
         self.snapshot = MetadataSnapshot()
+        self.is_told = False
+        """Whether the controller has told of the live brokers since the start."""
         self._lock = threading.Lock()
 
     def begin_with(self, own: LiveBroker) -> None:
@@ -155,6 +157,7 @@ class MetadataCache:
             )
             layout_version = old.layout_version + changed
             self.snapshot = MetadataSnapshot(brokers, topics, ids, names, request.controller_id, layout_version)
+            self.is_told = True
             return deleted
 
     def _warn_about_listeners(self, brokers: Mapping[int, LiveBroker]) -> None:

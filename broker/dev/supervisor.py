@@ -21,7 +21,7 @@ DEFAULT = EMBEDDED
 RESTART_TIMEOUT_MS = 60_000
 _LOOK_MS = 20
 # A broker that was killed can't come back before its session has timed out.
-_OLD_SESSION = "is already registered by session"
+_OLD_SESSION = "could not be started: Broker id"
 
 
 @dataclass(frozen=True)
@@ -95,15 +95,19 @@ class Supervisor:
         plan = self._plan
         directory = plan.directory / "zookeeper"
         if plan.zookeeper == JAVA:
-            server = ZooKeeperServer(directory, free_ports(1)[0])
+            server = ZooKeeperServer(directory, self._free_port())
             self._zookeeper = server
             if not wait_until(lambda: not goes_on() or server.is_ready(), self._clock, READY_TIMEOUT_MS):
                 raise CommandError(f"ZooKeeper did not answer on {server.connect}:\n{server.process.log_tail()}")
         elif plan.zookeeper == EMBEDDED:
             data = directory if plan.keeps_data else None
             log_file = plan.directory / "zookeeper.log"
-            self._zookeeper = EmbeddedZooKeeper(data, free_ports(1)[0], log_file)
+            self._zookeeper = EmbeddedZooKeeper(data, self._free_port(), log_file)
         return self.zookeeper_connect
+
+    def _free_port(self) -> int:
+        """One that no broker is going to have."""
+        return next(port for port in free_ports(len(self._plan.ports) + 1) if port not in self._plan.ports)
 
     def stop(self, *, at_once: bool = False) -> None:
         """Brokers in order, then ZooKeeper; ``at_once`` kills them."""

@@ -47,6 +47,8 @@ class HttpServer:
         self._thread: threading.Thread | None = None
         self._stop: asyncio.Event | None = None
         self._serving = threading.Event()
+        """Set when it serves, or has failed to."""
+        self._failure: OSError | None = None
 
     @property
     def port(self) -> int:
@@ -62,9 +64,11 @@ class HttpServer:
         """Bind and serve. Raises `OSError` when the address cannot be had."""
         family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
         self._socket = socket.create_server((self._host, self._wanted_port), family=family, backlog=_BACKLOG)
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="http", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="http", daemon=True)
         self._thread.start()
         self._serving.wait()
+        if self._failure is not None:
+            raise self._failure
 
     def shutdown(self) -> None:
         """Close every connection and end the thread; idempotent."""
@@ -74,6 +78,15 @@ class HttpServer:
         with contextlib.suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(stop.set)
         thread.join(_STOP_TIMEOUT_S)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except OSError as error:
+            self._failure = error
+            logger.error("the HTTP server has ended: %s", error)
+        finally:
+            self._serving.set()
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()

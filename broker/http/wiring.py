@@ -50,10 +50,9 @@ def metadata_check(cache: MetadataCache) -> Check:
     """Whether the controller has told this broker of the live brokers, itself among them."""
 
     def check() -> str | None:
-        brokers = cache.snapshot.brokers
-        if not brokers:
+        if not cache.is_told:
             return "nothing heard from the controller yet"
-        return None if cache.broker_id in brokers else "this broker is not among the live ones"
+        return None if cache.broker_id in cache.snapshot.brokers else "this broker is not among the live ones"
 
     return check
 

@@ -165,9 +165,7 @@ def test_quiet(kafka):
 """
     assert "1 passed" in run_pytest(project, quiet)
     assert (project / "kept" / "kafka" / "broker-0" / "data" / "meta.properties").exists()
-    shown = run_pytest(
-        project, "def test_loud(kafka):\n    assert 'is running' in kafka.logs(0)\n", "--kafka-log-level=INFO"
-    )
+    shown = run_pytest(project, "def test_loud(kafka):\n    assert 'INFO' in kafka.logs(0)\n", "--kafka-log-level=INFO")
     assert "1 passed" in shown
     wrong = "import pytest\n\n@pytest.mark.kafka(broker=2)\ndef test_it(kafka):\n    pass\n"
     assert "takes brokers=... and config=..., not broker" in run_pytest(project, wrong, passes=False)

@@ -171,7 +171,8 @@ def test_brokers_are_killed_paused_and_started_again() -> None:
         assert cluster.running() == [0, 2]
         cluster.restart(1)
         assert cluster.running() == [0, 1, 2]
-        assert cluster.logs(1).count("broker 1 is running") == 2
+        # A broker serves before it says so.
+        assert wait_until(lambda: cluster.logs(1).count("broker 1 is running") == 2, CLOCK, 20_000)
         cluster.pause(2)
         assert cluster.running() == [0, 1, 2]
         cluster.resume(2)

@@ -25,9 +25,9 @@ def compact(directory: Path) -> None:
     snapshots.write_snapshot(directory, machine)
     for zxid, path in files(directory, "snapshot"):
         if zxid < machine.zxid:
-            path.unlink()
+            path.unlink(missing_ok=True)
     for _, path in closed:
-        path.unlink()
+        path.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

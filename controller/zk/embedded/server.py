@@ -7,6 +7,7 @@ while it works goes with its next round (group commit).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 from collections import deque
 from typing import Protocol
@@ -86,7 +87,8 @@ class Server:
         return Moment(self._clock.wall_ms(), self._clock.monotonic_ms())
 
     def warn(self, text: str) -> None:
-        print(f"zookeeper: {text}", file=sys.stderr, flush=True)
+        with contextlib.suppress(OSError):  # nobody reads it, or the disk is full
+            print(f"zookeeper: {text}", file=sys.stderr, flush=True)
 
     # -- clients
 
@@ -130,7 +132,7 @@ class Server:
                 self._waiting.append((turn, client, frame))
             else:
                 self._deliver(client, frame)
-        if effects.outgoing and isinstance(effects.outgoing[0][1], Answer | Close):
+        if effects.outgoing and isinstance(effects.outgoing[-1][1], Answer | Close):
             return
         self._schedule()
 
@@ -149,18 +151,29 @@ class Server:
             asyncio.get_running_loop().create_task(self._write(self._store))
 
     async def _write(self, store: Store) -> None:
+        """Rounds as long as there is something to write.
+
+        Whatever fails stops the server: no answer may be missing while pings keep sessions alive.
+        """
         # What other clients have sent by now goes along.
         await asyncio.sleep(0)
+        try:
+            await self._write_rounds(store)
+        except OSError as error:
+            self.failure = f"the transaction log can't be written: {error}"
+        except Exception as error:
+            self.failure = f"an answer failed: {error!r}"
+        finally:
+            self._is_writing = False
+        if self.failure is not None:
+            self.stopped.set()
+
+    async def _write_rounds(self, store: Store) -> None:
         loop = asyncio.get_running_loop()
         while store.has_pending():
             self._round += 1
             zxid = self.machine.zxid
-            try:
-                await loop.run_in_executor(None, store.write, store.take())
-            except OSError as error:
-                self.failure = f"the transaction log can't be written: {error}"
-                self.stopped.set()
-                return
+            await loop.run_in_executor(None, store.write, store.take())
             self._durable_round, self._durable_zxid = self._round, zxid
             while self._waiting and self._waiting[0][0] <= self._durable_round:
                 _, client, frame = self._waiting.popleft()
@@ -169,7 +182,6 @@ class Server:
             dirty, self._dirty = self._dirty, {}
             for client in dirty:
                 client.write_out()
-        self._is_writing = False
 
     def _encode(self, message: Message) -> bytes:
         """An event for many is encoded once."""

@@ -21,6 +21,9 @@ __all__ = ["FileStore", "StoreError"]
 
 # A log of this size is closed, and a process of its own makes a snapshot of what is before it.
 LOG_BYTES = 64 << 20
+# Every start begins a log; at a start with more of them than this a snapshot is made too.
+_MAX_LOGS = 20
+_RECOVERIES = 5
 
 
 class FileStore:
@@ -64,10 +67,21 @@ class FileStore:
 
     def recover(self, sessions: Sessions, limits: Limits, monotonic_ms: int) -> Machine:
         """The state as it was, every acknowledged transaction in it. Raises StoreError."""
-        logs = files(self.directory, "log")
-        machine = snapshots.recover(self.directory, sessions, limits, monotonic_ms, logs)
+        for _ in range(_RECOVERIES):
+            logs = files(self.directory, "log")
+            try:
+                size = sum(path.stat().st_size for _, path in logs)
+                machine = snapshots.recover(self.directory, sessions, limits, monotonic_ms, logs)
+                break
+            except FileNotFoundError:
+                # The compaction of a server that was killed has just put these files into a snapshot.
+                sessions.live.clear()
+        else:
+            raise StoreError(f"files come and go in {self.directory}")
         self._last_zxid = machine.zxid
         self._open(machine.zxid + 1)
+        if size > self._log_bytes or len(logs) > _MAX_LOGS:
+            self._compact()
         return machine
 
     # -- on the loop
@@ -93,7 +107,7 @@ class FileStore:
 
     def write(self, data: bytes) -> None:
         assert self._file is not None
-        self._file.write(data)
+        _write_all(self._file, data)
         os.fdatasync(self._file.fileno()) if hasattr(os, "fdatasync") else os.fsync(self._file.fileno())
         self._written += len(data)
 
@@ -105,16 +119,29 @@ class FileStore:
         path = self.directory / file_name("log", first_zxid)
         self._file = path.open("ab", buffering=0)
         if self._file.tell() == 0:
-            self._file.write(LOG_MAGIC)
+            _write_all(self._file, LOG_MAGIC)
             os.fsync(self._file.fileno())
             sync_directory(self.directory)
         self._written = self._file.tell()
 
     def _compact(self) -> None:
         """One at a time; what a later one finds it does too."""
-        if self._compaction is not None and self._compaction.poll() is None:
-            return
+        if self._compaction is not None:
+            code = self._compaction.poll()
+            if code is None:
+                return
+            if code:
+                text = f"zookeeper: the last snapshot failed with exit code {code}; its logs are kept"
+                print(text, file=sys.stderr, flush=True)
         root = str(Path(__file__).resolve().parents[3])
         environment = {**os.environ, "PYTHONPATH": root}
-        command = [sys.executable, "-m", "controller.zk.embedded.compaction", str(self.directory)]
+        # -P: a user's own `controller` in the working directory is not ours.
+        command = [sys.executable, "-P", "-m", "controller.zk.embedded.compaction", str(self.directory)]
         self._compaction = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL)
+
+
+def _write_all(file: IO[bytes], data: bytes) -> None:
+    """An unbuffered write may take a part only, on a disk that is getting full; what follows then raises OSError."""
+    left = memoryview(data)
+    while left:
+        left = left[file.write(left) :]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from controller.zk.embedded.acls import OPEN
 from controller.zk.embedded.frames import StoreError
 from controller.zk.embedded.machine import Limits, Machine, Moment
 from controller.zk.embedded.sessions import Sessions
+from controller.zk.embedded.snapshots import files
 from controller.zk.embedded.state import Connection
 from controller.zk.embedded.store import FileStore
 
@@ -134,3 +136,45 @@ def test_two_servers_do_not_share_a_directory(tmp_path: Path) -> None:
         FileStore(tmp_path)
     close(store)
     close(FileStore(tmp_path))
+
+
+class Short:
+    """A file on a disk that takes only a few bytes at a time."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def write(self, data: memoryview) -> int:
+        return int(self._file.write(data[:7]))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+def test_a_disk_that_takes_a_part_gets_the_rest(tmp_path: Path) -> None:
+    store, machine = opened(tmp_path)
+    with store:
+        vars(store)["_file"] = Short(vars(store)["_file"])
+        connection = connected(store, machine)
+        write(store, machine, connection, codes.CREATE, create("/a"))
+        write(store, machine, connection, codes.CREATE, create("/b"))
+    store, again = opened(tmp_path)
+    with store:
+        assert sorted(again.tree.nodes) == sorted(machine.tree.nodes)
+        assert again.zxid == machine.zxid
+
+
+def test_many_starts_end_in_a_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that makes it takes our code, whatever is called so in the working directory."""
+    (tmp_path / "controller.py").write_text("raise SystemExit('not ours')")
+    monkeypatch.chdir(tmp_path)
+    data = tmp_path / "data"
+    for number in range(23):
+        store, machine = opened(data)
+        with store:  # waits for the snapshot under way
+            write(store, machine, connected(store, machine), codes.CREATE, create(f"/{number}"))
+    assert len(files(data, "snapshot")) == 1
+    assert len(files(data, "log")) < 5
+    store, again = opened(data)
+    with store:
+        assert {f"/{number}" for number in range(23)} <= set(again.tree.nodes)

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from spark_jobs.guard import SIGNS
 from spark_jobs.package import build_zip
+from tests.support.paths import ROOT
 
 
 def python(code: str, *path: Path, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -90,3 +92,8 @@ def test_a_missing_package_is_named(tmp_path: Path) -> None:
     isolated = [sys.executable, "-S", "-P", "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{code}"]
     done = subprocess.run(isolated, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert "package network is missing" in done.stderr
+
+
+def test_the_modules_that_tell_our_packages_are_there() -> None:
+    for package, module in SIGNS.items():
+        assert (ROOT / package / module).is_file()

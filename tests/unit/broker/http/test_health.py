@@ -7,9 +7,11 @@ import json
 
 import pytest
 
+from broker.cluster.metadata_cache import LiveBroker, MetadataCache
 from broker.http.health import CHECKS, Health
 from broker.http.messages import HttpRequest, HttpResponse
-from broker.http.wiring import workers_check
+from broker.http.wiring import metadata_check, workers_check
+from network.protocol.messages.update_metadata import UpdateMetadataBroker, UpdateMetadataRequest
 from timer.clock import ManualClock
 from timer.worker import OnError, Worker, Workers
 
@@ -95,3 +97,16 @@ def test_a_dead_background_thread_is_a_problem_unless_it_may_end(policy: OnError
     assert worker.join()
     assert worker.is_dead
     assert workers_check(workers)() == problem
+
+
+def test_metadata_is_known_when_the_controller_has_told_of_this_broker() -> None:
+    cache = MetadataCache(1)
+    check = metadata_check(cache)
+    cache.begin_with(LiveBroker(1, {"PLAINTEXT": ("127.0.0.1", 9092)}, None))
+    assert check() == "nothing heard from the controller yet"
+    told = UpdateMetadataRequest(controller_id=0, live_brokers=[UpdateMetadataBroker(id=0, endpoints=[])])
+    cache.update(told, 8)
+    assert check() == "this broker is not among the live ones"
+    told.live_brokers.append(UpdateMetadataBroker(id=1, endpoints=[]))
+    cache.update(told, 8)
+    assert check() is None
