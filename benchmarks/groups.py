@@ -36,6 +36,7 @@ from broker.groups.config import GroupConfig
 from broker.groups.coordinator import GroupCoordinator, Surroundings
 from broker.groups.offsets.committer import Committer
 from broker.groups.offsets.group_offsets import OffsetAndMetadata
+from log.appends import append_as_leader
 from log.config import LogConfig
 from log.management.manager import LogManager, LogManagerSettings
 from log.records.old_formats import iter_entries
@@ -93,7 +94,7 @@ class RealLog:
         on_done: Callable[[ErrorCode, int], None],
         transactional_id: str | None = None,
     ) -> None:
-        info = self.log.append_as_leader(bytearray(batch), 0, AppendOrigin.COORDINATOR)
+        info = append_as_leader(self.log, bytearray(batch), 0, AppendOrigin.COORDINATOR)
         on_done(ErrorCode.NONE, info.first_offset)
 
     def read(self, partition: int, buffer_bytes: int) -> Iterable[Batch]:

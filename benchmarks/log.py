@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.charts import replace_section
+from log.appends import append_as_leader
 from log.cleaner.log_cleaner import CleanerConfig
 from log.config import LogConfig
 from log.fetch_data import FetchIsolation
@@ -110,7 +111,7 @@ def append_throughput(base: Path, megabytes: int, runs: int) -> dict[str, float]
             for _ in range(rounds):
                 # A client's batch has base offset 0; the append writes the offset into the buffer.
                 view[:8] = b"\0\0\0\0\0\0\0\0"
-                log.append_as_leader(view, 0)
+                append_as_leader(log, view, 0)
 
         fd = os.open(base / "plain", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
 
@@ -143,14 +144,14 @@ def append_costs(base: Path, count: int, segments: int) -> dict[str, float]:
     found["fresh_log_us"] = _append_us(log, count)
     big = megabyte_batch()
     for _ in range(100):
-        log.append_as_leader(bytes(big), 0)
+        append_as_leader(log, bytes(big), 0)
     found["after_100_mb_us"] = _append_us(log, count)
     producer = _append_us(log, count, producer=True)
     found["idempotent_producer_us"] = producer
     log.close_handles()
     log = Store(base / "many", LogConfig(segment_index_bytes=4096)).log()
     for _ in range(segments):
-        log.append_as_leader(bytes(one_record()), 0)
+        append_as_leader(log, bytes(one_record()), 0)
         log.roll()
     log.update_config(LogConfig())
     log.roll()
@@ -173,10 +174,9 @@ def _append_us(log: PartitionLog, count: int, *, producer: bool = False) -> floa
                 batches.append(memoryview(made))
             else:
                 batches.append(memoryview(one_record()))
-        append = log.append_as_leader
         start = time.thread_time_ns()
         for batch in batches:
-            append(batch, 0)
+            append_as_leader(log, batch, 0)
         runs.append((time.thread_time_ns() - start) / len(batches) / 1000)
     return statistics.median(runs)
 
@@ -196,7 +196,7 @@ def read_costs(base: Path, segment_counts: list[int], count: int) -> dict[str, d
             if segment:
                 log.roll()
             for _ in range(per_segment if segments <= 20 else 200):
-                log.append_as_leader(bytes(record), 0)
+                append_as_leader(log, bytes(record), 0)
         log.update_high_watermark(log.log_end_offset)
         end = log.log_end_offset
         step = 7919
@@ -231,11 +231,11 @@ def recovery_throughput(base: Path, megabytes: int) -> dict[str, float]:
     log = store.log()
     batch = megabyte_batch()
     for _ in range(megabytes):
-        log.append_as_leader(bytes(batch), 0)
+        append_as_leader(log, bytes(batch), 0)
     small = TopicPartition("small", 0)
     other = store.log(small)
     for _ in range(megabytes * 500):
-        other.append_as_leader(bytes(one_record()), 0)
+        append_as_leader(other, bytes(one_record()), 0)
     sizes = {TP: log.size, small: other.size}
     store.manager.shutdown()
     found: dict[str, float] = {}
@@ -261,7 +261,7 @@ def open_times(base: Path, partitions: int) -> dict[str, float]:
     for partition in range(partitions):
         log = store.log(TopicPartition("many", partition))
         for _ in range(3):
-            log.append_as_leader(one_record(), 0)
+            append_as_leader(log, one_record(), 0)
     store.manager.shutdown()
     stores: list[Store] = []
     found = {"partitions": float(partitions)}
@@ -298,7 +298,7 @@ def compaction(base: Path, records: int) -> dict[str, float]:
     keys = max(1, records // 10)
     for start in range(0, records, 100):
         batch = [Record(i, NOW, b"key-%d" % ((start + i) % keys), b"v" * 100) for i in range(100)]
-        log.append_as_leader(build_batch(batch), 0)
+        append_as_leader(log, build_batch(batch), 0)
     log.roll()
     log.update_high_watermark(log.log_end_offset)
     before = log.size
@@ -352,7 +352,7 @@ def cleaner_lock_holds(base: Path, megabytes: int) -> dict[str, float]:
         value = os.urandom(512) * 2
         for number in range(megabytes):
             batch = [Record(i, NOW, b"key-%d" % (number // 2 * 490 + i), value) for i in range(980)]
-            log.append_as_leader(build_batch(batch, codec=codec), 0)
+            append_as_leader(log, build_batch(batch, codec=codec), 0)
         log.roll()
         log.update_high_watermark(log.log_end_offset)
         assert manager.cleaner is not None

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.charts import replace_section
+from log.appends import append_as_leader
 from log.cleaner.cleanable import cleanable_offsets, log_to_clean
 from log.cleaner.cleaner import Cleaner
 from log.config import LogConfig
@@ -125,7 +126,7 @@ def compaction(records: int, batch_size: int) -> dict[str, Any]:
         for start in range(0, records, batch_size):
             part = keys[start : start + batch_size]
             data = build_batch([Record(i, NOW + start + i, key, b"v" * 100) for i, key in enumerate(part)])
-            log.append_as_leader(data, 0, AppendOrigin.CLIENT)
+            append_as_leader(log, data, 0, AppendOrigin.CLIENT)
         log.update_high_watermark(log.log_end_offset)
         log.roll()
         cleaner = Cleaner(64 << 20, 0.9, 262_144, lambda tp: None, lambda size: None)

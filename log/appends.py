@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from log.append_info import LogAppendInfo
 from log.errors import (
@@ -18,13 +17,11 @@ from log.errors import (
     UnexpectedAppendOffsetError,
 )
 from log.files.segment import MAX_RELATIVE_OFFSET
+from log.partition_log import PartitionLog
 from log.producer_state import BatchMetadata, CompletedTxn, ProducerAppendInfo, VerificationGuard
 from log.records.batch import Buffer, RecordBatch
 from log.records.old_formats import LegacyBatch
 from log.records.validation import AppendOrigin, check_for_follower, validate_for_leader
-
-if TYPE_CHECKING:
-    from log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
@@ -33,10 +30,14 @@ def append_as_leader(
     log: PartitionLog,
     records: Buffer,
     leader_epoch: int,
-    origin: AppendOrigin,
-    verification_guard: VerificationGuard | None,
+    origin: AppendOrigin = AppendOrigin.CLIENT,
+    verification_guard: VerificationGuard | None = None,
 ) -> LogAppendInfo:
-    """See `PartitionLog.append_as_leader`."""
+    """Validate `records`, give them offsets and write them.
+
+    A writable buffer is changed in place. Raises what `log.records.validation` and `log.producer_state` raise, and
+    `StorageError`.
+    """
     with log.lock:
         if log.offline:
             raise log.offline_error()
@@ -76,7 +77,11 @@ def append_as_leader(
 
 
 def append_as_follower(log: PartitionLog, records: Buffer) -> LogAppendInfo:
-    """See `PartitionLog.append_as_follower`."""
+    """Write batches as the leader sent them.
+
+    Raises `UnexpectedAppendOffsetError` if they start below the log end, `CorruptRecordError`,
+    `OffsetsOutOfOrderError`, `StorageError`.
+    """
     found = check_for_follower(records)
     if not found.batches:
         return LogAppendInfo(log_start_offset=log.log_start_offset)

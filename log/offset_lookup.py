@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from log.files.file_records import parse_batch
 from log.files.segment import LogSegment
 from log.offset_metadata import TimestampAndOffset
+from log.partition_log import PartitionLog
 from log.records.batch import RecordBatch
 from log.records.old_formats import LegacyBatch
 from log.records.record import iter_records
 
-if TYPE_CHECKING:
-    from log.partition_log import PartitionLog
-
-LATEST_TIMESTAMP = -1
+# Instead of a time.
+LATEST_TIMESTAMP = -1  # the log end
 EARLIEST_TIMESTAMP = -2
-MAX_TIMESTAMP = -3
+MAX_TIMESTAMP = -3  # where the largest timestamp is
 EARLIEST_LOCAL_TIMESTAMP = -4
 LATEST_TIERED_TIMESTAMP = -5
 
 
 def fetch_offset_by_timestamp(log: PartitionLog, timestamp: int) -> TimestampAndOffset | None:
-    """See `PartitionLog.fetch_offset_by_timestamp`. Raises `ValueError` for an unknown negative timestamp."""
+    """The offset that ListOffsets answers for `timestamp` (ms) or one of the values above; None if there is none.
+
+    Raises `ValueError` for an unknown negative timestamp, and `StorageError`.
+    """
+    return log.reading(lambda: _by_timestamp(log, timestamp))
+
+
+def _by_timestamp(log: PartitionLog, timestamp: int) -> TimestampAndOffset | None:
     if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
         start = log.log_start_offset
         entry = log.leader_epoch_cache.earliest_entry
@@ -83,7 +87,15 @@ def _first_record(batch: RecordBatch | LegacyBatch, timestamp: int, starting_off
 
 
 def legacy_offsets_before(log: PartitionLog, timestamp: int, max_offsets: int) -> list[int]:
-    """ListOffsets version 0: starts of segments by modification time, and the log end; newest first."""
+    """ListOffsets version 0: up to `max_offsets` starts of segments by modification time, and the log end; newest
+    first.
+
+    Raises as `fetch_offset_by_timestamp` does.
+    """
+    return log.reading(lambda: _legacy(log, timestamp, max_offsets))
+
+
+def _legacy(log: PartitionLog, timestamp: int, max_offsets: int) -> list[int]:
     now = log.env.clock.wall_ms()
     marks = [(max(segment.base_offset, log.log_start_offset), segment.modified_ms) for segment in log.segments]
     if log.active_segment.size:

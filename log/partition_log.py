@@ -17,8 +17,6 @@ from contextlib import contextmanager
 from threading import RLock
 from typing import TYPE_CHECKING, TypeVar
 
-from log import appends, offset_lookup, truncation
-from log.append_info import LogAppendInfo
 from log.config import LogConfig
 from log.errors import InconsistentTopicIdError, LogError, OffsetOutOfRangeError, StorageError
 from log.fetch_data import FetchDataInfo, FetchIsolation
@@ -28,10 +26,8 @@ from log.files.partition_metadata import PartitionMetadataFile
 from log.files.txn_index import AbortedTxn
 from log.leader_epoch import LEADER_EPOCH_CHECKPOINT, EpochEntry, LeaderEpochCache
 from log.local_log import LocalLog
-from log.management import retention
-from log.offset_metadata import LogOffsetMetadata, LogOffsetSnapshot, TimestampAndOffset
+from log.offset_metadata import LogOffsetMetadata, LogOffsetSnapshot
 from log.producer_state import ActiveProducer, CompletedTxn, ProducerAppendInfo, ProducerStateManager, VerificationGuard
-from log.records.validation import AppendOrigin
 from log.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -251,7 +247,7 @@ class PartitionLog:
             self._first_unstable = self._metadata_of(offset)
 
     def _metadata_of(self, offset: int) -> LogOffsetMetadata:
-        return self._reading(lambda: self.local.offset_metadata(offset))
+        return self.reading(lambda: self.local.offset_metadata(offset))
 
     def fetch_offset_snapshot(self) -> LogOffsetSnapshot:
         """Log start, log end, high watermark and last stable offset, each with its place."""
@@ -260,26 +256,6 @@ class PartitionLog:
         )
 
     # ---- appending
-
-    def append_as_leader(
-        self,
-        records: bytes | bytearray | memoryview,
-        leader_epoch: int,
-        origin: AppendOrigin = AppendOrigin.CLIENT,
-        *,
-        verification_guard: VerificationGuard | None = None,
-    ) -> LogAppendInfo:
-        """Validate `records`, give them offsets and write them.
-
-        A writable buffer is changed in place. Raises what `log.records.validation` and `log.producer_state` raise, and
-        `StorageError`.
-        """
-        return appends.append_as_leader(self, records, leader_epoch, origin, verification_guard)
-
-    def append_as_follower(self, records: bytes | bytearray | memoryview) -> LogAppendInfo:
-        """Write batches as the leader sent them. Raises `UnexpectedAppendOffsetError` if they start below the log end,
-        `CorruptRecordError`, `OffsetsOutOfOrderError`, `StorageError`."""
-        return appends.append_as_follower(self, records)
 
     def after_append(
         self, last_offset: int, updates: dict[int, ProducerAppendInfo] | None, completed: Sequence[CompletedTxn]
@@ -357,7 +333,7 @@ class PartitionLog:
                 start_offset, max_length, limit, min_one_message=min_one_message, include_aborted=committed
             )
         except FileNotFoundError:
-            return self._reading(
+            return self.reading(
                 lambda: self.local.read(
                     start_offset, max_length, limit, min_one_message=min_one_message, include_aborted=committed
                 )
@@ -365,7 +341,7 @@ class PartitionLog:
         except OSError as error:
             raise self.storage_error(f"reading {self.topic_partition} from {start_offset}", error) from error
 
-    def _reading(self, work: Callable[[], T]) -> T:
+    def reading(self, work: Callable[[], T]) -> T:
         """Run `work`, which reads without the lock.
 
         A file may be renamed or removed under its feet: then it gets a second chance when that is over.
@@ -384,15 +360,6 @@ class PartitionLog:
         except OSError as error:
             raise self.storage_error(f"reading {self.topic_partition}", error) from error
 
-    def fetch_offset_by_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
-        """The offset that ListOffsets answers for `timestamp` (ms), with the special values -1 latest (log end), -2
-        earliest, -3 largest timestamp, -4 earliest local and -5 latest tiered; None if there is none."""
-        return self._reading(lambda: offset_lookup.fetch_offset_by_timestamp(self, timestamp))
-
-    def legacy_offsets_before(self, timestamp: int, max_offsets: int) -> list[int]:
-        """ListOffsets version 0: up to `max_offsets` segment boundaries, newest first."""
-        return self._reading(lambda: offset_lookup.legacy_offsets_before(self, timestamp, max_offsets))
-
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """(epoch, end offset) of the greatest known epoch <= `epoch`; (-1, -1) if unknown."""
         return self.leader_epoch_cache.end_offset_for(epoch, self.log_end_offset)
@@ -401,7 +368,7 @@ class PartitionLog:
         """Note that `epoch` starts at `offset`; durable when this returns."""
         self.leader_epoch_cache.assign(epoch, offset)
 
-    # ---- log start offset and retention
+    # ---- log start offset
 
     def maybe_increment_log_start_offset(self, offset: int, reason: str) -> bool:
         """Raise the log start offset to `offset`; False if it is there already.
@@ -431,23 +398,6 @@ class PartitionLog:
             self.update_high_watermark(offset)
         if self.local.recovery_point < offset:
             self.local.recovery_point = offset
-
-    def delete_old_segments(self) -> int:
-        """Apply retention now; returns how many segments went."""
-        with self.io(f"applying retention to {self.topic_partition}"):
-            return retention.delete_old_segments(self)
-
-    # ---- cutting
-
-    def truncate_to(self, offset: int) -> bool:
-        """Drop everything from `offset` on; False if there was nothing to drop."""
-        with self.io(f"truncating {self.topic_partition} to {offset}"):
-            return truncation.truncate_to(self, offset)
-
-    def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
-        """Drop everything and go on at `offset`; the log start offset is `log_start_offset` or the same."""
-        with self.io(f"truncating {self.topic_partition} fully to {offset}"):
-            truncation.truncate_fully_and_start_at(self, offset, log_start_offset)
 
     # ---- producers
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from log.files.segment import LogSegment
 from log.management.recovery import rebuild_producer_state
-
-if TYPE_CHECKING:
-    from log.partition_log import PartitionLog
+from log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
@@ -18,11 +15,12 @@ logger = logging.getLogger(__name__)
 def truncate_to(log: PartitionLog, offset: int) -> bool:
     """Drop everything from `offset` on; False if the log ends there or before.
 
-    The whole batch that holds `offset` goes, so the log may end below it. Raises `ValueError` on a negative offset.
+    The whole batch that holds `offset` goes, so the log may end below it. Raises `ValueError` on a negative offset, and
+    `StorageError`.
     """
     if offset < 0:
         raise ValueError(f"cannot truncate {log.topic_partition} to the negative offset {offset}")
-    with log.lock:
+    with log.io(f"truncating {log.topic_partition} to {offset}"), log.lock:
         local = log.local
         if offset >= local.log_end_offset:
             logger.info("%s: nothing to truncate: %d is not below the log end", log.topic_partition, offset)
@@ -31,7 +29,7 @@ def truncate_to(log: PartitionLog, offset: int) -> bool:
         logger.info("%s: truncating to %d", log.topic_partition, offset)
         first = local.segments.first_base_offset
         if first is None or first > offset:
-            truncate_fully_and_start_at(log, offset)
+            _start_over(log, offset, None)
             return True
         doomed = local.truncate_to(offset)
         delete_producer_snapshots(log, doomed)
@@ -46,16 +44,23 @@ def truncate_to(log: PartitionLog, offset: int) -> bool:
 
 
 def truncate_fully_and_start_at(log: PartitionLog, offset: int, log_start_offset: int | None = None) -> None:
-    """Drop everything and go on with an empty segment at `offset`."""
-    with log.lock:
-        logger.info("%s: truncating fully and starting at %d", log.topic_partition, offset)
-        log.local.truncate_fully_and_start_at(offset)
-        log.leader_epoch_cache.clear()
-        log.producers.truncate_fully_and_start_at(offset)
-        log.log_start_offset = offset if log_start_offset is None else log_start_offset
-        if log_start_offset is not None:
-            rebuild_producer_state(log.producers, log.local.segments, log_start_offset, offset, log.env.clock.wall_ms())
-        log.update_high_watermark(log.local.end)
+    """Drop everything and go on with an empty segment at `offset`. Raises `StorageError`.
+
+    The log start offset becomes `log_start_offset`, or `offset`.
+    """
+    with log.io(f"truncating {log.topic_partition} fully to {offset}"), log.lock:
+        _start_over(log, offset, log_start_offset)
+
+
+def _start_over(log: PartitionLog, offset: int, log_start_offset: int | None) -> None:
+    logger.info("%s: truncating fully and starting at %d", log.topic_partition, offset)
+    log.local.truncate_fully_and_start_at(offset)
+    log.leader_epoch_cache.clear()
+    log.producers.truncate_fully_and_start_at(offset)
+    log.log_start_offset = offset if log_start_offset is None else log_start_offset
+    if log_start_offset is not None:
+        rebuild_producer_state(log.producers, log.local.segments, log_start_offset, offset, log.env.clock.wall_ms())
+    log.update_high_watermark(log.local.end)
 
 
 def delete_producer_snapshots(log: PartitionLog, segments: Iterable[LogSegment]) -> None:

@@ -22,6 +22,7 @@ from broker.replication.isr.state import (
     PendingShrinkIsr,
 )
 from broker.replication.partition_environment import PartitionEnvironment
+from log import appends
 from log.append_info import LogAppendInfo
 from log.errors import StorageError, UnexpectedAppendOffsetError
 from log.offset_metadata import LogOffsetMetadata
@@ -286,7 +287,7 @@ class Partition:
                     f"The size of the current ISR {list(self.isr_state.isr)} is insufficient to satisfy the min.isr "
                     f"requirement of {self.effective_min_isr} for partition {self.topic_partition}",
                 )
-            info = log.append_as_leader(records, self.leader_epoch, origin, verification_guard=guard)
+            info = appends.append_as_leader(log, records, self.leader_epoch, origin, guard)
             return info, self.maybe_advance_high_watermark()
 
     def append_as_follower(self, records: Any, *, is_future: bool = False) -> LogAppendInfo | None:
@@ -299,14 +300,14 @@ class Partition:
             if log is None:
                 return None
             try:
-                return log.append_as_follower(records)
+                return appends.append_as_follower(log, records)
             except UnexpectedAppendOffsetError as error:
                 empty = log.log_end_offset == log.log_start_offset
                 if not (empty and error.first_offset < log.log_end_offset <= error.last_offset):
                     raise
                 logger.info("%s: restarting the empty log at offset %d", self.topic_partition, error.first_offset)
                 self.truncate_fully_and_start_at(error.first_offset, is_future=is_future)
-                return log.append_as_follower(records)
+                return appends.append_as_follower(log, records)
 
     def truncate_to(self, offset: int, *, is_future: bool = False) -> None:
         """Cut the log, and with it a future log; or only the future log."""

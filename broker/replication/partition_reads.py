@@ -15,17 +15,18 @@ from broker.replication.results import (
     LogReadResult,
 )
 from log.fetch_data import FetchIsolation
+from log.offset_lookup import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    fetch_offset_by_timestamp,
+    legacy_offsets_before,
+)
 from log.offset_metadata import TimestampAndOffset
 from log.partition_log import PartitionLog
 from network.protocol.errors import ApiError, ErrorCode
 
 UNDEFINED_EPOCH_OFFSET = EpochEndOffset(-1, -1)
-
-LATEST_TIMESTAMP = -1
-EARLIEST_TIMESTAMP = -2
-MAX_TIMESTAMP = -3
-EARLIEST_LOCAL_TIMESTAMP = -4
-LATEST_TIERED_TIMESTAMP = -5
 
 
 def read_records(
@@ -132,7 +133,7 @@ def offset_for_timestamp(
         if lagging:
             raise _offset_not_available(partition, high_watermark)
         return TimestampAndOffset(-1, last_fetchable, leader_epoch)
-    found = log.fetch_offset_by_timestamp(timestamp)
+    found = fetch_offset_by_timestamp(log, timestamp)
     if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
         return found
     if found is not None and found.offset < last_fetchable:
@@ -147,7 +148,7 @@ def legacy_offsets(partition: Partition, timestamp: int, max_offsets: int, is_co
     with partition.lock:
         log = partition.local_log(NO_EPOCH, require_leader=True)
         high_watermark = log.high_watermark
-    offsets = log.legacy_offsets_before(timestamp, max_offsets)
+    offsets = legacy_offsets_before(log, timestamp, max_offsets)
     if not is_consumer:
         return list(offsets)
     if any(offset > high_watermark for offset in offsets):

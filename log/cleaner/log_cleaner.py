@@ -13,6 +13,7 @@ from log.cleaner.cleaner import Cleaner
 from log.cleaner.manager import CleanerManager
 from log.cleaner.survivors import CleanerStats
 from log.errors import LogCleaningAbortedError, LogError, StorageError
+from log.management.retention import delete_old_segments
 from log.partition_log import PartitionLog
 from log.topic_partition import TopicPartition
 from timer.clock import Clock
@@ -177,7 +178,7 @@ class LogCleaner:
         try:
             for log in deletable:
                 try:
-                    log.delete_old_segments()
+                    delete_old_segments(log)
                 except LogError:
                     logger.exception("%s: retention failed", log.topic_partition)
         finally:

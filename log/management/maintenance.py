@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from log.config import MAX_INT64
 from log.errors import LogError, StorageError
@@ -12,6 +13,7 @@ from log.local_log import LogEnvironment
 from log.management.log_dir import LogDir
 from log.management.log_table import LogTable
 from log.management.manager_settings import LogManagerSettings
+from log.management.retention import delete_old_segments
 from log.partition_log import PartitionLog
 from log.topic_partition import TopicPartition
 
@@ -62,7 +64,7 @@ class LogMaintenance:
         """Apply retention to every log that the cleaner does not look after."""
         for log in self._table.all():
             if not log.config.compact:
-                self._guarded(log, log.delete_old_segments)
+                self._guarded(log, partial(delete_old_segments, log))
 
     def flush_dirty_logs(self) -> None:
         """Flush every log that was last flushed longer than its `flush.ms` ago."""

@@ -17,6 +17,7 @@ from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from log import truncation
 from log.cleaner.log_cleaner import CleanerConfig, LogCleaner
 from log.config import LogConfig
 from log.errors import InconsistentTopicIdError, StorageError
@@ -384,7 +385,7 @@ class LogManager:
             if log is None:
                 continue
             with self._cleaning_stopped(log, offset):
-                if log.truncate_to(offset):
+                if truncation.truncate_to(log, offset):
                     touched.add(log.parent_dir)
         for path in touched:
             self.maintenance.checkpoint_recovery_points(path)
@@ -396,7 +397,7 @@ class LogManager:
         log = self.get_log(tp, is_future)
         if log is not None:
             with self._cleaning_stopped(log, -1):
-                log.truncate_fully_and_start_at(offset, log_start_offset)
+                truncation.truncate_fully_and_start_at(log, offset, log_start_offset)
             self.maintenance.checkpoint_recovery_points(log.parent_dir)
 
     def _cleaning_stopped(self, log: PartitionLog, offset: int) -> AbstractContextManager[None]:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from log.files.segment import LogSegment
+from log.partition_log import PartitionLog
 from log.truncation import delete_producer_snapshots
-
-if TYPE_CHECKING:
-    from log.partition_log import PartitionLog
 
 Breach = Callable[[LogSegment, LogSegment | None], bool]
 
@@ -18,13 +15,14 @@ def delete_old_segments(log: PartitionLog) -> int:
     """Apply all rules of the topic's policy; returns the number of segments deleted.
 
     With `delete` in `cleanup.policy`: log start offset, `retention.bytes`, `retention.ms`, in this order; otherwise
-    (compaction only) the log start offset.
+    (compaction only) the log start offset. Raises `StorageError`.
     """
-    deleted = _delete(log, _below_log_start(log), "below the log start offset")
-    if log.config.delete:
-        deleted += _delete(log, _over_size(log), f"retention.bytes={log.config.retention_bytes}")
-        deleted += _delete(log, _too_old(log), f"retention.ms={log.config.retention_ms}")
-    return deleted
+    with log.io(f"applying retention to {log.topic_partition}"):
+        deleted = _delete(log, _below_log_start(log), "below the log start offset")
+        if log.config.delete:
+            deleted += _delete(log, _over_size(log), f"retention.bytes={log.config.retention_bytes}")
+            deleted += _delete(log, _too_old(log), f"retention.ms={log.config.retention_ms}")
+        return deleted
 
 
 def _below_log_start(log: PartitionLog) -> Breach:

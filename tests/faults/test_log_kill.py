@@ -61,7 +61,7 @@ while True:
         [Record(i, SystemClock().wall_ms(), b"key", b"%d" % (sequence + i) * 20) for i in range(3)],
         producer_id=9, producer_epoch=0, base_sequence=sequence, codec=sequence // 3 % 5,
     )
-    info = log.append_as_leader(batch, 0)
+    info = append_as_leader(log, batch, 0)
     assert not info.duplicate
     sequence += 3
     # Acknowledged: what has been written to the pipe is known outside.

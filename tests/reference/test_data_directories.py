@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from log.appends import append_as_leader
 from log.config import LogConfig
 from log.fetch_data import FetchIsolation
 from log.files.meta_properties import read_meta_properties
@@ -163,7 +164,7 @@ def append(log: PartitionLog, start: int, count: int) -> None:
     for i in range(start, start + count):
         epoch = log.latest_epoch
         assert epoch is not None
-        log.append_as_leader(build_batch([Record(0, SystemClock().wall_ms(), b"key", value(i))], codec=i % 5), epoch)
+        append_as_leader(log, build_batch([Record(0, SystemClock().wall_ms(), b"key", value(i))], codec=i % 5), epoch)
     log.update_high_watermark(log.log_end_offset)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from log.appends import append_as_leader
 from log.cleaner.cleanable import cleanable_offsets, log_to_clean
 from log.cleaner.cleaner import Cleaner
 from log.config import LogConfig
@@ -32,7 +33,7 @@ def _records(count: int, start: int = 0) -> list[Record]:
 
 
 def _append(log: PartitionLog, data: bytearray, origin: AppendOrigin = AppendOrigin.CLIENT) -> None:
-    log.append_as_leader(data, 2, origin)
+    append_as_leader(log, data, 2, origin)
     log.update_high_watermark(log.log_end_offset)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from log.append_info import LogAppendInfo
+from log.appends import append_as_leader
 from log.config import LogConfig
 from log.fetch_data import FetchIsolation
 from log.files.segment import LogSegment
@@ -63,7 +64,7 @@ def batch(*values: bytes, timestamp: int = 1_700_000_000_000, key: bytes | None 
 
 
 def append(log: PartitionLog, *values: bytes, epoch: int = 0, **options: Any) -> LogAppendInfo:
-    return log.append_as_leader(batch(*values, **options), epoch, AppendOrigin.CLIENT)
+    return append_as_leader(log, batch(*values, **options), epoch, AppendOrigin.CLIENT)
 
 
 def contents(

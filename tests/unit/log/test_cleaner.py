@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from log.appends import append_as_leader
 from log.cleaner.cleanable import cleanable_offsets, is_candidate, log_to_clean
 from log.cleaner.cleaner import Cleaner, group_segments
 from log.cleaner.log_cleaner import CleanerConfig, LogCleaner, Throttler
@@ -49,12 +50,12 @@ def _open(harness: Harness, **kwargs: Any) -> PartitionLog:
 def _put(log: PartitionLog, *pairs: tuple[bytes | None, bytes | None], timestamp: int = 1_000, **options: Any) -> None:
     records = [Record(i, timestamp, key, value) for i, (key, value) in enumerate(pairs)]
     origin = AppendOrigin.CLIENT if options or all(key is not None for key, _ in pairs) else AppendOrigin.COORDINATOR
-    log.append_as_leader(build_batch(records, **options), 0, origin)
+    append_as_leader(log, build_batch(records, **options), 0, origin)
     log.update_high_watermark(log.log_end_offset)
 
 
 def _marker(log: PartitionLog, kind: ControlType, pid: int = 1, epoch: int = 0) -> None:
-    log.append_as_leader(build_end_txn_marker(pid, epoch, EndTxnMarker(kind, 0), 1_000), 0, AppendOrigin.COORDINATOR)
+    append_as_leader(log, build_end_txn_marker(pid, epoch, EndTxnMarker(kind, 0), 1_000), 0, AppendOrigin.COORDINATOR)
     log.update_high_watermark(log.log_end_offset)
 
 

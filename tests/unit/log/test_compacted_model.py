@@ -16,6 +16,7 @@ import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from log.appends import append_as_leader
 from log.cleaner.log_cleaner import LogCleaner
 from log.config import LogConfig
 from log.fetch_data import FetchIsolation
@@ -97,7 +98,7 @@ class CompactedModel(RuleBasedStateMachine):
                 "base_sequence": self.sequences[producer],
                 "transactional": transactional,
             }
-        info = self.log.append_as_leader(build_batch(records, **options), 0)  # type: ignore[arg-type]
+        info = append_as_leader(self.log, build_batch(records, **options), 0)  # type: ignore[arg-type]
         assert not info.duplicate
         assert (info.first_offset, info.last_offset) == (self.end, self.end + len(records) - 1)
         state = "open" if transactional else "committed"
@@ -138,7 +139,7 @@ class CompactedModel(RuleBasedStateMachine):
     def _decide(self, producer: int, commit: bool) -> None:
         kind = ControlType.COMMIT if commit else ControlType.ABORT
         marker = build_end_txn_marker(producer, 0, EndTxnMarker(kind, 0), self.harness.clock.wall_ms())
-        info = self.log.append_as_leader(marker, 0, AppendOrigin.COORDINATOR)
+        info = append_as_leader(self.log, marker, 0, AppendOrigin.COORDINATOR)
         assert info.first_offset == self.end
         since = self.open_since.pop(producer)
         for offset, record in self.written.items():
@@ -156,7 +157,7 @@ class CompactedModel(RuleBasedStateMachine):
         sequence, first, last = known
         records = [Record(at, 0, b"a", b"") for at in range(last - first + 1)]
         batch = build_batch(records, producer_id=producer, producer_epoch=0, base_sequence=sequence)
-        info = self.log.append_as_leader(batch, 0)
+        info = append_as_leader(self.log, batch, 0)
         assert info.duplicate
         assert (info.first_offset, info.last_offset) == (first, last)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from log.appends import append_as_leader
 from log.offset_metadata import LogOffsetMetadata
 from log.partition_log import PartitionLog
 from tests.unit.log.harness import Harness, batch
@@ -15,7 +16,7 @@ from tests.unit.log.harness import Harness, batch
 def log(tmp_path: Path) -> PartitionLog:
     log = Harness(tmp_path).open()
     for _ in range(5):
-        log.append_as_leader(batch(b"x"), 0)
+        append_as_leader(log, batch(b"x"), 0)
     return log
 
 

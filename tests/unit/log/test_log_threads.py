@@ -11,8 +11,11 @@ from log.config import LogConfig
 from log.errors import OffsetOutOfRangeError
 from log.fetch_data import FetchIsolation
 from log.files.file_range import OpenFileBound
+from log.management.retention import delete_old_segments
+from log.offset_lookup import fetch_offset_by_timestamp
 from log.records.record import iter_records
 from log.records.validation import check_for_follower
+from log.truncation import truncate_to
 from tests.unit.log.harness import Harness, append
 
 SECONDS = 1.5
@@ -57,7 +60,7 @@ def test_readers_beside_a_writer(tmp_path: Path) -> None:
                 for batch in check_for_follower(data).batches:
                     for record in iter_records(batch):
                         assert record.value == value(record.offset), record
-                log.fetch_offset_by_timestamp(1000 + offset)
+                fetch_offset_by_timestamp(log, 1000 + offset)
                 reads[number] += 1
             except (OffsetOutOfRangeError, EOFError):
                 # Truncated or deleted in between; a range of a file that is cut ends early.
@@ -77,9 +80,9 @@ def test_readers_beside_a_writer(tmp_path: Path) -> None:
             log.update_high_watermark(log.log_end_offset - rng.randint(0, 5))
             choice = rng.random()
             if choice < 0.2:
-                log.truncate_to(max(log.log_end_offset - rng.randint(1, 40), log.log_start_offset))
+                truncate_to(log, max(log.log_end_offset - rng.randint(1, 40), log.log_start_offset))
             elif choice < 0.4:
-                log.delete_old_segments()
+                delete_old_segments(log)
             elif choice < 0.5:
                 log.rename_dir("topic-0" if log.is_future else "topic-0.0123456789abcdef0123456789abcdef-future")
             elif choice < 0.6:

@@ -14,11 +14,15 @@ import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from log.appends import append_as_follower, append_as_leader
 from log.config import LogConfig
 from log.errors import OutOfOrderSequenceError
 from log.fetch_data import FetchIsolation
+from log.management.retention import delete_old_segments
+from log.offset_lookup import fetch_offset_by_timestamp
 from log.records.record import Record, build_batch, iter_records
 from log.records.validation import check_for_follower
+from log.truncation import truncate_fully_and_start_at, truncate_to
 from tests.unit.log.harness import Harness, batch
 
 CONFIG = LogConfig(
@@ -77,7 +81,7 @@ class LogModel(RuleBasedStateMachine):
     def append(self, found: list[bytes], late: int, new_epoch: bool) -> None:
         self.epoch += new_epoch
         data = batch(*found, timestamp=START_MS + self.end * 100 + late)
-        info = self.log.append_as_leader(memoryview(data), self.epoch)
+        info = append_as_leader(self.log, memoryview(data), self.epoch)
         assert (info.first_offset, info.last_offset) == (self.end, self.end + len(found) - 1)
         self._took(self._stored(data, self.end))
 
@@ -95,7 +99,7 @@ class LogModel(RuleBasedStateMachine):
             records = [Record(base + i * (1 + gap % 2), START_MS + base, b"k", v) for i, v in enumerate(value)]
             parts.append((build_batch(records, base_offset=base, partition_leader_epoch=self.epoch), base))
             offset = records[-1].offset + 1
-        info = self.log.append_as_follower(b"".join(data for data, _ in parts))
+        info = append_as_follower(self.log, b"".join(data for data, _ in parts))
         assert info.last_offset == offset - 1
         for data, base in parts:
             self._took(self._stored(data, base))
@@ -107,11 +111,11 @@ class LogModel(RuleBasedStateMachine):
         options: dict[str, Any] = {"producer_id": producer, "producer_epoch": 0, "base_sequence": sequence}
         data = batch(*found, timestamp=START_MS + self.end, **options)
         retry = bytes(data)
-        info = self.log.append_as_leader(memoryview(data), self.epoch)
+        info = append_as_leader(self.log, memoryview(data), self.epoch)
         assert not info.duplicate
         self._took(self._stored(data, self.end, producer=producer, sequence=sequence))
         self.sequences[producer] = sequence + len(found)
-        again = self.log.append_as_leader(retry, self.epoch)
+        again = append_as_leader(self.log, retry, self.epoch)
         assert again.duplicate
         assert (again.first_offset, again.last_offset) == (info.first_offset, info.last_offset)
 
@@ -125,7 +129,7 @@ class LogModel(RuleBasedStateMachine):
             "base_sequence": self.sequences[producer] + 5,
         }
         try:
-            self.log.append_as_leader(batch(b"x", **options), self.epoch)
+            append_as_leader(self.log, batch(b"x", **options), self.epoch)
         except OutOfOrderSequenceError:
             return
         raise AssertionError("a gap in the sequence was accepted")
@@ -138,7 +142,7 @@ class LogModel(RuleBasedStateMachine):
             return
         found = [value for _, _, value in last.records]
         options: dict[str, Any] = {"producer_id": producer, "producer_epoch": 0, "base_sequence": last.sequence}
-        info = self.log.append_as_leader(batch(*found, **options), self.epoch)
+        info = append_as_leader(self.log, batch(*found, **options), self.epoch)
         assert info.duplicate
         assert (info.first_offset, info.last_offset) == (last.base, last.last)
 
@@ -172,7 +176,7 @@ class LogModel(RuleBasedStateMachine):
     def retain(self) -> None:
         before = self.log.log_start_offset
         segments = self.log.segments
-        self.log.delete_old_segments()
+        delete_old_segments(self.log)
         after = self.log.log_start_offset
         assert after <= self.mark
         if after != before:
@@ -191,7 +195,7 @@ class LogModel(RuleBasedStateMachine):
         target = ends[max(-1 - back, -len(ends))]
         if any(b.base < target <= b.last for b in self.batches):
             return  # The log start is inside the first batch.
-        self.log.truncate_to(target)
+        truncate_to(self.log, target)
         self._cut(target)
 
     def _cut(self, target: int) -> None:
@@ -218,7 +222,7 @@ class LogModel(RuleBasedStateMachine):
     @rule(skip=st.integers(0, 50))
     def truncate_fully(self, skip: int) -> None:
         target = self.end + skip
-        self.log.truncate_fully_and_start_at(target)
+        truncate_fully_and_start_at(self.log, target)
         self.batches, self.sequences = [], {}
         self.start = self.end = self.mark = target
 
@@ -340,7 +344,7 @@ class LogModel(RuleBasedStateMachine):
     @rule(late=st.integers(-2000, 20_000))
     def by_time(self, late: int) -> None:
         target = START_MS + self.start * 100 + late
-        found = self.log.fetch_offset_by_timestamp(target)
+        found = fetch_offset_by_timestamp(self.log, target)
         records = [r for b in self.batches for r in b.records if r[0] >= self.start]
         later = [r for r in records if r[1] >= target]
         if found is None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from log.append_info import LogAppendInfo
+from log.appends import append_as_follower, append_as_leader
 from log.config import LogConfig
 from log.errors import (
     InconsistentTopicIdError,
@@ -22,6 +23,7 @@ from log.partition_log import PartitionLog
 from log.producer_entry import VerificationGuard
 from log.records.record import ControlType, EndTxnMarker, build_end_txn_marker
 from log.records.validation import AppendOrigin
+from log.truncation import truncate_fully_and_start_at, truncate_to
 from tests.unit.log.harness import Harness, append, batch, contents, segment_bases
 
 
@@ -113,9 +115,9 @@ def test_maybe_increment_high_watermark(log: PartitionLog) -> None:
 
 def test_a_writable_buffer_is_changed_in_place_and_bytes_are_not(log: PartitionLog) -> None:
     data = batch(b"x")
-    log.append_as_leader(memoryview(data), 5)
+    append_as_leader(log, memoryview(data), 5)
     frozen = bytes(batch(b"y"))
-    log.append_as_leader(frozen, 5)
+    append_as_leader(log, frozen, 5)
     assert data[12:16] == b"\0\0\0\5"
     assert frozen[:8] == bytes(8)
     assert frozen[12:16] == b"\xff\xff\xff\xff"
@@ -142,21 +144,21 @@ def leader_bytes(harness: Harness, tmp_path: Path, count: int, epoch: int = 0) -
 
 def test_follower_copies_bytes(harness: Harness, log: PartitionLog, tmp_path: Path) -> None:
     data = leader_bytes(harness, tmp_path, 5, epoch=4)
-    info = log.append_as_follower(data + b"\0\0\0")
+    info = append_as_follower(log, data + b"\0\0\0")
     assert (info.first_offset, info.last_offset, info.batch_count, info.valid_bytes) == (0, 4, 5, len(data))
     assert log.read(0, 1 << 20).records.read() == data
     assert log.latest_epoch == 4
     with pytest.raises(UnexpectedAppendOffsetError) as error:
-        log.append_as_follower(data)
+        append_as_follower(log, data)
     assert (error.value.first_offset, error.value.last_offset) == (0, 4)
-    assert log.append_as_follower(b"").message_count == 0
+    assert append_as_follower(log, b"").message_count == 0
 
 
 def test_follower_refuses_offsets_out_of_order(harness: Harness, log: PartitionLog, tmp_path: Path) -> None:
     data = leader_bytes(harness, tmp_path, 2)
     half = len(data) // 2
     with pytest.raises(OffsetsOutOfOrderError):
-        log.append_as_follower(data[half:] + data[:half])
+        append_as_follower(log, data[half:] + data[:half])
     assert log.log_end_offset == 0
 
 
@@ -168,7 +170,7 @@ def test_truncate_and_go_on(harness: Harness, log: PartitionLog, target: int) ->
     for value in values(40):
         append(log, value, epoch=1)
     log.update_high_watermark(40)
-    assert log.truncate_to(target)
+    assert truncate_to(log, target)
     assert log.log_end_offset == target
     assert log.high_watermark == target
     assert contents(log) == list(enumerate(values(target)))
@@ -182,17 +184,17 @@ def test_truncate_and_go_on(harness: Harness, log: PartitionLog, target: int) ->
 
 def test_truncate_at_or_beyond_the_end_does_nothing(log: PartitionLog) -> None:
     append(log, b"a")
-    assert not log.truncate_to(1)
-    assert not log.truncate_to(5)
+    assert not truncate_to(log, 1)
+    assert not truncate_to(log, 5)
     with pytest.raises(ValueError, match="negative"):
-        log.truncate_to(-1)
+        truncate_to(log, -1)
     assert log.log_end_offset == 1
 
 
 def test_truncate_into_a_batch_drops_all_of_it(log: PartitionLog) -> None:
     append(log, b"a")
     append(log, b"b", b"c", b"d")
-    log.truncate_to(2)
+    truncate_to(log, 2)
     assert log.log_end_offset == 2
     assert contents(log) == [(0, b"a")]
 
@@ -200,11 +202,11 @@ def test_truncate_into_a_batch_drops_all_of_it(log: PartitionLog) -> None:
 def test_truncate_fully(harness: Harness, log: PartitionLog) -> None:
     for value in values(40):
         append(log, value)
-    log.truncate_fully_and_start_at(100)
+    truncate_fully_and_start_at(log, 100)
     assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (100, 100, 100)
     assert segment_bases(log) == [100]
     assert append(log, b"x").first_offset == 100
-    log.truncate_fully_and_start_at(200, 150)
+    truncate_fully_and_start_at(log, 200, 150)
     assert (log.log_start_offset, log.log_end_offset) == (150, 200)
     harness.tick(60_000)
     assert sorted(p.name for p in harness.partition_dir.glob("*.log")) == [f"{200:020d}.log"]
@@ -216,7 +218,7 @@ def test_truncated_segments_wait_for_their_deletion(harness: Harness, log: Parti
         append(log, value)
     held = log.read(segment_bases(log)[-1], 1 << 20)
     data = held.records.read()
-    log.truncate_to(0)
+    truncate_to(log, 0)
     assert list(harness.partition_dir.glob("*.log.deleted"))
     harness.tick(60_000)
     assert not list(harness.partition_dir.glob("*.deleted"))
@@ -298,12 +300,12 @@ def produce(
     guard: VerificationGuard | None = None,
 ) -> LogAppendInfo:
     data = batch(*found, producer_id=pid, producer_epoch=epoch, base_sequence=sequence, transactional=transactional)
-    return log.append_as_leader(data, 0, verification_guard=guard)
+    return append_as_leader(log, data, 0, verification_guard=guard)
 
 
 def end_txn(log: PartitionLog, kind: ControlType, pid: int = 7, epoch: int = 0) -> LogAppendInfo:
     marker = build_end_txn_marker(pid, epoch, EndTxnMarker(kind, 0), log.env.clock.wall_ms())
-    return log.append_as_leader(marker, 0, AppendOrigin.COORDINATOR)
+    return append_as_leader(log, marker, 0, AppendOrigin.COORDINATOR)
 
 
 def test_duplicates_are_answered_with_the_first_offsets(harness: Harness, log: PartitionLog) -> None:
@@ -357,7 +359,7 @@ def test_a_transaction_that_is_cut_off_bounds_nothing_any_more(harness: Harness,
     produce(log, 0, b"t0", transactional=True, guard=guard)
     log.update_high_watermark(2)
     assert log.last_stable_offset == 1
-    log.truncate_to(1)
+    truncate_to(log, 1)
     for _ in range(2):
         append(log, b"plain")
         log.update_high_watermark(log.log_end_offset)

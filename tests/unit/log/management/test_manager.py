@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from log.appends import append_as_follower, append_as_leader
 from log.cleaner.log_cleaner import CleanerConfig
 from log.config import LogConfig
 from log.errors import InconsistentMetadataError, InconsistentTopicIdError, LogDirNotFoundError, LogError, StorageError
@@ -178,7 +179,7 @@ def test_delete_waits_for_its_delay(tmp_path: Path) -> None:
     assert manager.get_log(A0) is None
     assert [p.name[:4] for p in tmp_path.glob("*-delete")] == ["a-0."]
     with pytest.raises(StorageError):
-        log.append_as_leader(b"", 0)
+        append_as_leader(log, b"", 0)
     again = new(manager, A0)
     assert again.log_end_offset == 0
     broker.tick(59_000)
@@ -236,7 +237,7 @@ def test_move_between_directories(tmp_path: Path) -> None:
     assert future.directory.endswith("-future")
     while future.log_end_offset < log.log_end_offset:
         info = log.read(future.log_end_offset, 1 << 20)
-        future.append_as_follower(info.records.read())
+        append_as_follower(future, info.records.read())
         info.records.release()
     manager.moves.replace_current(A0)
     moved = manager.get_log(A0)

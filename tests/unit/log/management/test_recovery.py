@@ -13,6 +13,7 @@ from log.config import LogConfig
 from log.errors import CorruptCheckpointError
 from log.files.file_records import FileRecords
 from log.files.split import split_overflowed_segment
+from log.offset_lookup import fetch_offset_by_timestamp
 from log.records.batch import HEADER_SIZE
 from log.records.record import Record, build_batch
 from tests.unit.log.harness import Harness, append, batch, contents, index_entries, segment_bases
@@ -145,7 +146,7 @@ def test_a_damaged_index(harness: Harness, kind: str, damage: str, clean: bool, 
         info = log.read(offset, 1, min_one_message=True)
         assert info.records.read()[:8] == offset.to_bytes(8, "big")
         info.records.release()
-        found = log.fetch_offset_by_timestamp(1000 + offset)
+        found = fetch_offset_by_timestamp(log, 1000 + offset)
         assert found is not None
         assert (found.timestamp, found.offset) == (1000 + offset, offset)
     append(log, b"more")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,53 +17,27 @@ from broker.replication.isr.state import (
 from broker.replication.partition import Partition
 from log.config import LogConfig
 from log.offset_metadata import LogOffsetMetadata
+from log.records.validation import AppendOrigin
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
 from network.protocol.uuids import ZERO_UUID
-from timer.clock import ManualClock
+from tests.unit.log import harness
+from tests.unit.log.harness import TP, Harness
 
-TP = TopicPartition("t", 0)
 LAG_MS = 10_000
 
 
-class FakeLog:
-    """Offsets only: what a partition reads and moves of its log."""
-
-    def __init__(self, min_isr: int) -> None:
-        self.config = LogConfig(min_insync_replicas=min_isr)
-        self.log_start_offset = 0
-        self.log_end_offset = 0
-        self.high_watermark = 0
-        self.topic_id: bytes | None = None
-        self.epochs: list[tuple[int, int]] = []
-
-    @property
-    def log_end_offset_metadata(self) -> LogOffsetMetadata:
-        return LogOffsetMetadata(self.log_end_offset, 0, self.log_end_offset)
-
-    def maybe_increment_high_watermark(self, mark: LogOffsetMetadata) -> LogOffsetMetadata | None:
-        if mark.message_offset <= self.high_watermark:
-            return None
-        old, self.high_watermark = self.high_watermark, mark.message_offset
-        return LogOffsetMetadata(old)
-
-    def maybe_assign_epoch_start_offset(self, epoch: int, offset: int) -> None:
-        self.epochs.append((epoch, offset))
-
-    def append_as_leader(self, records: Any, leader_epoch: int, origin: Any, *, verification_guard: Any) -> Any:
-        first = self.log_end_offset
-        self.log_end_offset += records
-        return SimpleNamespace(first_offset=first, last_offset=self.log_end_offset - 1)
-
-
 class Environment:
+    """What a partition is given: a log of its own, and the answers of others as a test sets them."""
+
     broker_id = 1
     lag_time_max_ms = LAG_MS
 
-    def __init__(self, min_isr: int = 1) -> None:
-        self.clock = ManualClock()
-        self.log = FakeLog(min_isr)
+    def __init__(self, directory: Path, min_isr: int = 1) -> None:
+        storage = Harness(directory, LogConfig(min_insync_replicas=min_isr))
+        self.clock = storage.clock
+        self.log = storage.open()
         self.alive = {1, 2, 3}
         self.submitted: list[tuple[LeaderAndIsr, Callable[[LeaderAndIsr | ErrorCode], None]]] = []
         self.alter_partition = self
@@ -117,15 +92,16 @@ def fetch(partition: Partition, environment: Environment, broker_id: int, offset
 
 
 def append(partition: Partition, count: int, acks: int = 1) -> bool:
-    _, moved = partition.append_as_leader(count, None, acks)  # type: ignore[arg-type]
+    _, moved = partition.append_as_leader(harness.batch(*[b"x"] * count), AppendOrigin.CLIENT, acks)
     return moved
 
 
-def test_new_leader_waits_for_every_member_of_the_isr() -> None:
-    environment = Environment()
-    environment.log.log_end_offset = 10
+def test_new_leader_waits_for_every_member_of_the_isr(tmp_path: Path) -> None:
+    environment = Environment(tmp_path)
+    harness.append(environment.log, *[b"x"] * 10, epoch=4)
     partition = leader(environment, [1, 2, 3])
-    assert environment.log.epochs == [(5, 10)]
+    assert environment.log.end_offset_for_epoch(4) == (4, 10)
+    assert environment.log.latest_epoch == 5
     assert environment.log.high_watermark == 0
     fetch(partition, environment, 2, 10)
     assert environment.log.high_watermark == 0
@@ -136,16 +112,16 @@ def test_new_leader_waits_for_every_member_of_the_isr() -> None:
     assert environment.checked == [TP, TP]
 
 
-def test_alone_in_the_assignment_the_high_watermark_follows_the_end() -> None:
-    environment = Environment()
+def test_alone_in_the_assignment_the_high_watermark_follows_the_end(tmp_path: Path) -> None:
+    environment = Environment(tmp_path)
     partition = Partition(TP, environment)  # type: ignore[arg-type]
     partition.make_leader(state(1, 5, [1], replicas=(1,)), ZERO_UUID)
     assert append(partition, 3)
     assert environment.log.high_watermark == 3
 
 
-def test_expansion_counts_as_soon_as_it_is_proposed() -> None:
-    environment = Environment()
+def test_expansion_counts_as_soon_as_it_is_proposed(tmp_path: Path) -> None:
+    environment = Environment(tmp_path)
     partition = leader(environment, [1, 2])
     append(partition, 5)
     environment.clock.advance(LAG_MS + 1)  # broker 3 is far behind and no longer holds anything back
@@ -165,9 +141,9 @@ def test_expansion_counts_as_soon_as_it_is_proposed() -> None:
     assert partition.partition_epoch == 1
 
 
-def test_no_expansion_below_the_start_of_the_leader_epoch() -> None:
-    environment = Environment()
-    environment.log.log_end_offset = 10
+def test_no_expansion_below_the_start_of_the_leader_epoch(tmp_path: Path) -> None:
+    environment = Environment(tmp_path)
+    harness.append(environment.log, *[b"x"] * 10, epoch=4)
     partition = leader(environment, [1])
     fetch(partition, environment, 3, 9)
     assert not environment.submitted
@@ -179,8 +155,8 @@ def test_no_expansion_below_the_start_of_the_leader_epoch() -> None:
     assert [proposal.isr for proposal, _ in environment.submitted] == [(1, 3)]
 
 
-def test_shrink_holds_the_high_watermark_until_it_is_confirmed() -> None:
-    environment = Environment()
+def test_shrink_holds_the_high_watermark_until_it_is_confirmed(tmp_path: Path) -> None:
+    environment = Environment(tmp_path)
     partition = leader(environment, [1, 2, 3])
     append(partition, 5)
     fetch(partition, environment, 2, 5)
@@ -197,8 +173,8 @@ def test_shrink_holds_the_high_watermark_until_it_is_confirmed() -> None:
     assert environment.log.high_watermark == 5
 
 
-def test_one_step_behind_is_in_sync() -> None:
-    environment = Environment()
+def test_one_step_behind_is_in_sync(tmp_path: Path) -> None:
+    environment = Environment(tmp_path)
     partition = leader(environment, [1, 2], 5)
     for _ in range(8):
         append(partition, 1)
@@ -210,8 +186,8 @@ def test_one_step_behind_is_in_sync() -> None:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED])
-def test_definite_refusal_reverts(code: ErrorCode) -> None:
-    environment = Environment()
+def test_definite_refusal_reverts(tmp_path: Path, code: ErrorCode) -> None:
+    environment = Environment(tmp_path)
     partition = leader(environment, [1])
     fetch(partition, environment, 2, 0)
     environment.submitted[0][1](code)
@@ -220,9 +196,9 @@ def test_definite_refusal_reverts(code: ErrorCode) -> None:
 
 
 @pytest.mark.parametrize("freed_by", ["refusal", "time", "end of the broker"])
-def test_the_high_watermark_goes_on_without_a_fetch_when_it_waits_for_nobody(freed_by: str) -> None:
+def test_the_high_watermark_goes_on_without_a_fetch_when_it_waits_for_nobody(tmp_path: Path, freed_by: str) -> None:
     """A broker that stops is fetching still when it is out of the ISR; the others have everything, nobody appends."""
-    environment = Environment(min_isr=2)
+    environment = Environment(tmp_path, min_isr=2)
     partition = leader(environment, [1, 2])
     fetch(partition, environment, 3, 0)
     append(partition, 5)
@@ -246,8 +222,8 @@ def test_the_high_watermark_goes_on_without_a_fetch_when_it_waits_for_nobody(fre
 
 
 @pytest.mark.parametrize("code", [ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.INVALID_UPDATE_VERSION])
-def test_unclear_refusal_stays_pending(code: ErrorCode) -> None:
-    environment = Environment()
+def test_unclear_refusal_stays_pending(tmp_path: Path, code: ErrorCode) -> None:
+    environment = Environment(tmp_path)
     partition = leader(environment, [1])
     fetch(partition, environment, 2, 0)
     environment.submitted[0][1](code)
@@ -257,16 +233,16 @@ def test_unclear_refusal_stays_pending(code: ErrorCode) -> None:
     assert partition.isr_state.isr == (1, 2)
 
 
-def test_other_errors_are_tried_again() -> None:
-    environment = Environment()
+def test_other_errors_are_tried_again(tmp_path: Path) -> None:
+    environment = Environment(tmp_path)
     partition = leader(environment, [1])
     fetch(partition, environment, 2, 0)
     environment.submitted[0][1](ErrorCode.UNKNOWN_SERVER_ERROR)
     assert [proposal.isr for proposal, _ in environment.submitted] == [(1, 2), (1, 2)]
 
 
-def test_answer_after_a_newer_leader_and_isr_is_ignored() -> None:
-    environment = Environment()
+def test_answer_after_a_newer_leader_and_isr_is_ignored(tmp_path: Path) -> None:
+    environment = Environment(tmp_path)
     partition = leader(environment, [1])
     fetch(partition, environment, 2, 0)
     partition.make_leader(state(1, 6, [1], partition_epoch=3), ZERO_UUID)
@@ -275,8 +251,8 @@ def test_answer_after_a_newer_leader_and_isr_is_ignored() -> None:
     assert partition.partition_epoch == 3
 
 
-def test_min_isr() -> None:
-    environment = Environment(min_isr=2)
+def test_min_isr(tmp_path: Path) -> None:
+    environment = Environment(tmp_path, min_isr=2)
     partition = leader(environment, [1])
     with pytest.raises(ApiError) as error:
         append(partition, 1, acks=-1)
@@ -286,28 +262,28 @@ def test_min_isr() -> None:
     assert environment.log.high_watermark == 0, "frozen while under min.insync.replicas"
 
 
-def test_a_lower_min_isr_sets_the_high_watermark_free() -> None:
-    environment = Environment(min_isr=2)
+def test_a_lower_min_isr_sets_the_high_watermark_free(tmp_path: Path) -> None:
+    environment = Environment(tmp_path, min_isr=2)
     partition = leader(environment, [1])
     environment.clock.advance(LAG_MS + 1)
     append(partition, 3)
     partition.recheck_high_watermark()
     assert environment.log.high_watermark == 0
-    environment.log.config = LogConfig(min_insync_replicas=1)
+    environment.log.update_config(LogConfig(min_insync_replicas=1))
     partition.recheck_high_watermark()
     assert environment.log.high_watermark == 3
     assert environment.checked == [TP]
 
 
-def test_min_isr_is_capped_by_the_assignment() -> None:
-    environment = Environment(min_isr=5)
+def test_min_isr_is_capped_by_the_assignment(tmp_path: Path) -> None:
+    environment = Environment(tmp_path, min_isr=5)
     partition = Partition(TP, environment)  # type: ignore[arg-type]
     partition.make_leader(state(1, 5, [1], replicas=(1,)), ZERO_UUID)
     assert append(partition, 1, acks=-1)
 
 
-def test_older_partition_epoch_changes_nothing() -> None:
-    environment = Environment()
+def test_older_partition_epoch_changes_nothing(tmp_path: Path) -> None:
+    environment = Environment(tmp_path)
     partition = Partition(TP, environment)  # type: ignore[arg-type]
     partition.make_leader(state(1, 5, [1], partition_epoch=4), ZERO_UUID)
     assert not partition.make_follower(state(2, 6, [2], partition_epoch=3), ZERO_UUID)
@@ -315,8 +291,8 @@ def test_older_partition_epoch_changes_nothing() -> None:
     assert partition.leader_epoch == 5
 
 
-def test_follower_answers_not_leader_and_fences_by_epoch_first() -> None:
-    environment = Environment()
+def test_follower_answers_not_leader_and_fences_by_epoch_first(tmp_path: Path) -> None:
+    environment = Environment(tmp_path)
     partition = Partition(TP, environment)  # type: ignore[arg-type]
     assert partition.make_follower(state(2, 7, [2, 1]), ZERO_UUID)
     cases = (
@@ -332,8 +308,8 @@ def test_follower_answers_not_leader_and_fences_by_epoch_first() -> None:
     assert partition.make_follower(state(2, 8, [2, 1]), ZERO_UUID), "a new epoch of the same leader restarts fetching"
 
 
-def test_a_change_of_the_isr_that_breaks_its_rules_is_noticed() -> None:
-    environment = Environment()
+def test_a_change_of_the_isr_that_breaks_its_rules_is_noticed(tmp_path: Path) -> None:
+    environment = Environment(tmp_path)
     partition = leader(environment, [1, 2])
     committed = CommittedIsr([1, 2])
 

@@ -14,6 +14,7 @@ from log.cleaner.log_cleaner import CleanerConfig
 from log.config import LogConfig
 from log.errors import StorageError
 from log.management.manager import LogManager, LogManagerSettings
+from log.management.retention import delete_old_segments
 from log.partition_log import PartitionLog
 from log.topic_partition import TopicPartition
 from network.protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
@@ -240,7 +241,7 @@ def test_records_deleted_under_the_copy(broker: Broker) -> None:
     future_log.copy_slice(partition, 200)
     assert partition.log is not None
     partition.log.maybe_increment_log_start_offset(35, "test")
-    partition.log.delete_old_segments()
+    delete_old_segments(partition.log)
     copy_all(partition)
     assert future_log.exchange(partition, broker.log_manager, 1 << 16)
     assert partition.log.log_start_offset == 35
@@ -351,7 +352,7 @@ def test_whatever_happens_both_logs_end_the_same(broker: Broker, seed: int) -> N
         elif action == 3 and choose.random() < 0.3:
             log.update_high_watermark(log.log_end_offset)
             log.maybe_increment_log_start_offset(choose.randint(log.log_start_offset, log.log_end_offset), "test")
-            log.delete_old_segments()
+            delete_old_segments(log)
         elif partition.future_log is not None:
             progress = future_log.copy_slice(partition, choose.randint(100, 2000)).progress
             if progress is not Progress.CAUGHT_UP:
