@@ -230,15 +230,18 @@ class LocalLog:
 
     def offset_metadata(self, offset: int) -> LogOffsetMetadata:
         """The place of `offset`; without one if it is beyond the log end or before the first segment."""
-        if offset == self.end.message_offset:
-            return self.end
+        end = self.end
+        if offset == end.message_offset:
+            return end
         segment = self.segments.floor(offset)
+        inside = segment is not None and offset < end.message_offset
         while segment is not None:
             position = segment.position_of(offset)
             if position is not None:
                 return LogOffsetMetadata(offset, segment.base_offset, position)
             segment = self.segments.higher(segment.base_offset)
-        return LogOffsetMetadata(offset)
+        # Offsets may be missing right before the log end; what would stand there ends where the log does.
+        return end._replace(message_offset=offset) if inside else LogOffsetMetadata(offset)
 
     # ---- flushing
 

@@ -389,3 +389,20 @@ def test_producers_survive_the_rebuild_of_an_earlier_segment() -> None:
     state.retry_of_the_last_batch(producer=1)
     state.produce_out_of_order(producer=1)
     state.teardown()
+
+
+def test_a_high_watermark_in_a_hole_before_the_log_end_hides_nothing_below_it() -> None:
+    """Found by the model: the batch behind the hole is lost in a crash, and what is left ends with an empty segment."""
+    state = LogModel()
+    for _ in range(20):
+        state.append_as_follower(found=[[b""]], gaps=[1, 0, 0])
+        if state.log.active_segment.base_offset:
+            break
+    hole = state.batches[-2].last + 1
+    state.raise_high_watermark(at=(hole + 0.5) / state.end)
+    state.crash(at=0.0, garbage=b"")
+    state.offsets()
+    assert (state.mark, state.end) == (hole, hole + 1)
+    state.read(at=0.0, isolation=1, limit=1)
+    state.read(at=0.99, isolation=0, limit=1)
+    state.teardown()
