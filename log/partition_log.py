@@ -261,7 +261,7 @@ class PartitionLog:
         self, last_offset: int, updates: dict[int, ProducerAppendInfo] | None, completed: Sequence[CompletedTxn]
     ) -> None:
         """What follows from a write that ended at `last_offset`: producers, decided transactions, unstable offset."""
-        producers = self.producers
+        producers, end = self.producers, last_offset + 1
         if updates is not None:
             for update in updates.values():
                 producers.update(update)
@@ -273,20 +273,19 @@ class PartitionLog:
                         AbortedTxn(txn.producer_id, txn.first_offset, txn.last_offset, stable)
                     )
                 producers.complete_txn(txn)
-            producers.update_map_end_offset(last_offset + 1)
             self.update_first_unstable_offset()
-        else:
-            producers.update_map_end_offset(last_offset + 1)
-        start, unstable = self.log_start_offset, self._first_unstable
-        assert start <= self._high_watermark.message_offset <= self.local.end.message_offset, f"out of order: {self!r}"
-        assert unstable is None or start <= unstable.message_offset, f"{self!r}: a transaction is open at {unstable}"
+        producers.map_end_offset = end
+        assert self.log_start_offset <= self._high_watermark.message_offset <= end, f"out of order: {self!r}"
+        assert self._first_unstable is None or self.log_start_offset <= self._first_unstable.message_offset, (
+            f"{self!r}: a transaction is open at {self._first_unstable}"
+        )
 
     def roll(self, expected_next_offset: int = 0) -> LogSegment:
         """Seal the active segment and start a new one. The old one is flushed in the background."""
         with self.lock, self.io("rolling a segment"):
             segment = self.local.roll(expected_next_offset)
             producers = self.producers
-            producers.update_map_end_offset(segment.base_offset)
+            producers.map_end_offset = segment.base_offset
             snapshot = producers.take_snapshot(sync=False)
             if self._high_watermark.message_offset >= self.log_end_offset:
                 self._set_high_watermark(self.local.end)
@@ -476,7 +475,7 @@ class PartitionLog:
     def take_producer_snapshot(self) -> None:
         """Write a producer snapshot at the log end offset, durably."""
         with self.lock, self.io("writing a producer snapshot"):
-            self.producers.update_map_end_offset(self.log_end_offset)
+            self.producers.map_end_offset = self.log_end_offset
             self.producers.take_snapshot()
 
     def rename_dir(self, name: str) -> None:

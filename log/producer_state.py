@@ -197,10 +197,6 @@ class ProducerStateManager:
         if completed.first_offset < last:
             self._unreplicated = dict(sorted(self._unreplicated.items()))
 
-    def update_map_end_offset(self, offset: int) -> None:
-        """The state is now known up to `offset`."""
-        self.map_end_offset = offset
-
     def on_high_watermark_updated(self, high_watermark: int) -> None:
         """Transactions whose marker is below the high watermark are stable."""
         self._remove_unreplicated(high_watermark)

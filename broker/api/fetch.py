@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.fetching.down_conversion import convert_answer
+from broker.fetching.down_conversion import FIRST_VERSION_WITH_ZSTD, convert_answer
 from broker.fetching.fetch_session import (
     Answer,
     FetchContext,
@@ -83,7 +83,7 @@ def handle(call: Call[FetchRequest]) -> FetchResponse | None:
         request.session_epoch if version >= 7 else -1,
         is_follower,
         _wanted(request, version, snapshot),
-        _forgotten(request, version),
+        _forgotten(request, version) if request.forgotten_topics_data else (),
         snapshot.topic_names.get,
     )
     if context.error is not _NONE:
@@ -228,7 +228,7 @@ def _answer(call: Call[FetchRequest], tp: TopicPartition, result: LogReadResult,
         )
     if result.preferred_read_replica >= 0:
         answer.preferred_read_replica = result.preferred_read_replica
-    if not is_follower:
+    if version < FIRST_VERSION_WITH_ZSTD and not is_follower:
         convert_answer(answer, tp, version, call.broker.replica_manager)
     return answer
 

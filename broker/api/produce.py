@@ -87,8 +87,8 @@ def handle(call: Call[ProduceRequest]) -> None:
             number, records = data.index, data.records or b""
             tp = TopicPartition(name, number)
             size = len(records)
-            attributes = records[_ATTRIBUTES_AT] if size >= _HEADER_SIZE and records[_MAGIC_AT] == 2 else 0
-            if attributes & _TRANSACTIONAL_BIT:
+            attributes = records[_ATTRIBUTES_AT] if size >= _HEADER_SIZE and records[_MAGIC_AT] == 2 else None
+            if attributes and attributes & _TRANSACTIONAL_BIT:
                 transactional.append(tp)
             if denied:
                 failed[tp] = PartitionAppendResult(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -159,12 +159,13 @@ def _append(
     )
 
 
-def first_batch_fault(records: Any, size: int, attributes: int, version: int) -> PartitionAppendResult | None:
+def first_batch_fault(records: Any, size: int, attributes: int | None, version: int) -> PartitionAppendResult | None:
     """What version 3 and later refuse before the log is asked; as in Kafka the answer has a code without a text.
 
-    That is anything but exactly one batch of the current format, and zstd before version 7.
+    That is anything but exactly one batch of the current format, and zstd before version 7. `attributes` are those of
+    the first batch, None if it is no whole header of the current format.
     """
-    if size < _HEADER_SIZE or records[_MAGIC_AT] != 2:
+    if attributes is None:
         return PartitionAppendResult(ErrorCode.INVALID_RECORD)
     length = _INT(records, _LENGTH_AT)[0]
     if 0 <= length + 12 < size:
@@ -189,7 +190,6 @@ def _respond(call: Call[ProduceRequest], request: ProduceRequest, results: Resul
         else:
             call.respond(None)
         return
-    version = call.header.api_version
     topics = []
     moved: list[TopicPartition] | None = None
     for topic in request.topic_data:
@@ -205,6 +205,7 @@ def _respond(call: Call[ProduceRequest], request: ProduceRequest, results: Resul
                 log_start_offset=result.log_start_offset,
             )
             if result.error is not _NONE:
+                version = call.header.api_version
                 _set_error(answer, result, version)
                 if result.error is ErrorCode.NOT_LEADER_OR_FOLLOWER and version >= 10:
                     tp = TopicPartition(name, number)
@@ -213,7 +214,8 @@ def _respond(call: Call[ProduceRequest], request: ProduceRequest, results: Resul
                     answer.current_leader = _current_leader(call, tp)
             partitions.append(answer)
         topics.append(TopicProduceResponse(name=name, partition_responses=partitions))
-    if len(topics) > 1 or len(results) != len(topics[0].partition_responses if topics else ()):
+    # Of one topic, as nearly always, `partitions` are all that were asked for.
+    if len(topics) != 1 or len(partitions) != len(results):
         topics = _once(topics)
     response = ProduceResponse(responses=topics)
     if moved is not None:

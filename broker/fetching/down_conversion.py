@@ -20,9 +20,10 @@ FIRST_VERSION_OF_MAGIC_2 = 4
 
 
 def convert_answer(answer: PartitionData, tp: TopicPartition, version: int, manager: ReplicaManager) -> None:
-    """Convert the records of `answer` in place if `version` is too old for them, or replace them by an error."""
-    if version >= FIRST_VERSION_WITH_ZSTD:
-        return
+    """Convert the records of `answer` in place if `version` is too old for them, or replace them by an error.
+
+    There is nothing to do from `FIRST_VERSION_WITH_ZSTD` on.
+    """
     partition = manager.partitions.get(tp)
     log = None if partition is None else partition.log
     if log is None:

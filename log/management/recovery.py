@@ -94,7 +94,7 @@ class _Scan:
             if not used and (need == 0 or need > size - self.valid or len(chunk) < wanted):
                 break  # What is left is no whole batch.
         if self.producers is not None:
-            self.producers.update_map_end_offset(self.previous + 1)
+            self.producers.map_end_offset = self.previous + 1
 
     def _chunk(self, chunk: memoryview) -> tuple[int, int]:
         """(bytes of whole batches, size of the batch that is cut): the inner loop of a start after a crash."""
@@ -186,7 +186,7 @@ def rebuild_producer_state(
     snapshot_at = [*bases[-2:], end_offset]
     if clean and producers.latest_snapshot_offset is None:
         for offset in snapshot_at:
-            producers.update_map_end_offset(offset)
+            producers.map_end_offset = offset
             producers.take_snapshot()
         return
     was_empty_there = producers.is_empty and producers.map_end_offset >= end_offset
@@ -194,11 +194,11 @@ def rebuild_producer_state(
     if end_offset > producers.map_end_offset and not was_empty_there:
         for segment in segments.between(producers.map_end_offset, end_offset):
             start = max(segment.base_offset, producers.map_end_offset, log_start_offset)
-            producers.update_map_end_offset(start)
+            producers.map_end_offset = start
             if segment.base_offset in snapshot_at:
                 producers.take_snapshot()
             load_producers(producers, _batches(segment, start, end_offset))
-    producers.update_map_end_offset(end_offset)
+    producers.map_end_offset = end_offset
     producers.take_snapshot()
 
 

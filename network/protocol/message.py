@@ -15,7 +15,7 @@ from network.protocol.diagnosis import explain
 from network.protocol.encoding import Encoder, compile_encoder
 from network.protocol.errors import ProtocolError
 from network.protocol.fields import NEVER, UNSET, Buffer, Field
-from network.protocol.primitives import as_buffer
+from network.protocol.primitives import BUFFERS, SEQUENCES, as_buffer
 
 if TYPE_CHECKING:
     from network.server.file_range import FileRange
@@ -240,7 +240,7 @@ def payload_version(data: Buffer) -> int:
 def _read_marked(parts: list[Any], marks: list[int]) -> None:
     """Replace records that are no buffers by their bytes."""
     for index in marks:
-        if not isinstance(parts[index], bytes | bytearray | memoryview):
+        if not isinstance(parts[index], BUFFERS):
             parts[index] = as_buffer(parts[index])
 
 
@@ -254,9 +254,9 @@ def gather(parts: list[Any], marks: list[int]) -> list[Part]:
     start = 0
     for index in marks:
         part = parts[index]
-        if isinstance(part, list | tuple):
+        if isinstance(part, SEQUENCES):
             pieces = part
-        elif isinstance(part, bytes | bytearray | memoryview) and len(part) <= COPY_BELOW:
+        elif isinstance(part, BUFFERS) and len(part) <= COPY_BELOW:
             continue
         else:
             pieces = (part,)

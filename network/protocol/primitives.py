@@ -63,26 +63,32 @@ def finish_varint(data: Buffer, position: int, first: int) -> tuple[int, int]:
     return value, position
 
 
+# Made once: a union in a call of `isinstance` is made anew each time, which shows on every fetch.
+BYTES = (bytes, bytearray)
+BUFFERS = (bytes, bytearray, memoryview)
+SEQUENCES = (list, tuple)
+
+
 def as_buffer(records: Any) -> memoryview:
     """A records field as one memoryview: as it is when it is a buffer, else read and joined; null is empty."""
     if isinstance(records, memoryview):
         return records
     if records is None:
         return memoryview(b"")
-    if isinstance(records, bytes | bytearray):
+    if isinstance(records, BYTES):
         return memoryview(records)
-    if isinstance(records, list | tuple):
+    if isinstance(records, SEQUENCES):
         return memoryview(b"".join(as_buffer(piece) for piece in records))
     return memoryview(records.read())
 
 
 def records_size(records: Any) -> int:
     """Bytes that a records value will have on the wire."""
-    if isinstance(records, bytes | bytearray):
+    if isinstance(records, BYTES):
         return len(records)
     if isinstance(records, memoryview):
         return records.nbytes
-    if isinstance(records, list | tuple):
+    if isinstance(records, SEQUENCES):
         return sum(map(records_size, records))
     size: int = records.size
     return size

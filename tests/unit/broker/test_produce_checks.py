@@ -27,6 +27,6 @@ OLD = bytes(16) + b"\x01" + bytes(60)
     ],
 )
 def test_what_is_refused_before_the_log_is_asked(records: bytes, version: int, code: ErrorCode | None) -> None:
-    attributes = records[22] if len(records) >= 61 and records[16] == 2 else 0
+    attributes = records[22] if len(records) >= 61 and records[16] == 2 else None
     fault = first_batch_fault(records, len(records), attributes, version)
     assert (None if fault is None else fault.error) is code

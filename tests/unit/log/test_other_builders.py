@@ -142,7 +142,7 @@ def test_captured_produce_requests_are_judged_as_kafka_judged_them() -> None:
                     records = bytes(part.records)
                     fault = None
                     if version >= 3:
-                        attributes = records[22] if len(records) >= 61 else 0
+                        attributes = records[22] if len(records) >= 61 and records[16] == 2 else None
                         fault = first_batch_fault(records, len(records), attributes, version)
                     if fault is None:
                         _validate(records)

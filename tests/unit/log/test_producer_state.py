@@ -48,7 +48,7 @@ class Producers(ProducerStateManager):
         self.update(info)
         if completed is not None:
             self.complete_txn(completed)
-        self.update_map_end_offset(header.next_offset)
+        self.map_end_offset = header.next_offset
         return completed
 
     def data(
@@ -246,7 +246,7 @@ def test_reload_takes_the_newest_usable_snapshot(producers: Producers, tmp_path:
 
 def test_stray_snapshots(producers: Producers, tmp_path: Path) -> None:
     for offset in (3, 5, 8, 9):
-        producers.update_map_end_offset(offset)
+        producers.map_end_offset = offset
         producers.take_snapshot()
     producers.remove_stray_snapshots([0, 5, 8])
     assert [producers.oldest_snapshot_offset, producers.latest_snapshot_offset] == [5, 9]
