@@ -23,7 +23,6 @@ class LogAppendInfo:
     log_start_offset: int = -1
     last_leader_epoch: int = -1
     valid_bytes: int = 0
-    batch_count: int = 0
     duplicate: bool = False
 
     @property

@@ -68,7 +68,6 @@ def append_as_leader(
             log.log_start_offset,
             leader_epoch,
             len(data),
-            1,
         )
         _write(log, info, data, (batch,), origin, verification_guard, now_ms)
     if last_offset + 1 - local.recovery_point >= config.flush_messages:
@@ -100,7 +99,6 @@ def append_as_follower(log: PartitionLog, records: Buffer) -> LogAppendInfo:
             log.log_start_offset,
             found.batches[-1].partition_leader_epoch,
             found.valid_bytes,
-            len(found.batches),
         )
         if not found.offsets_increase:
             raise OffsetsOutOfOrderError(

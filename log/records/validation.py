@@ -106,15 +106,15 @@ def validate_for_leader(
     the last complete batch is dropped. Raises CorruptRecordError, InvalidRecordError, InvalidTimestampError,
     RecordTooLargeError, UnknownCompressionError, DecompressionError; nothing has changed then.
     """
-    if isinstance(records, bytes) or (isinstance(records, memoryview) and records.readonly):
-        records = bytearray(records)
+    view = records if isinstance(records, memoryview) else memoryview(records)
+    if view.readonly:
+        view = memoryview(bytearray(view))
     if config.stores_as_sent and origin is AppendOrigin.CLIENT:
-        batch = _plain_batch(records, config.max_message_bytes)
+        batch = _plain_batch(view, config.max_message_bytes)
         if batch is not None:
             batch.assign(next_offset, leader_epoch)
-            view = records if isinstance(records, memoryview) else memoryview(records)
             return ValidatedRecords(view, batch, Codec.NONE, NO_TIMESTAMP, rebuilt=False)
-    batches = _shallow_checks(records, origin, config.max_message_bytes)
+    batches = _shallow_checks(view, origin, config.max_message_bytes)
     first = batches[0]
     source = codec_for(first.codec)
     target = source if config.compression_type == "producer" else codec_named(config.compression_type)
@@ -137,7 +137,6 @@ def validate_for_leader(
             first.set_max_timestamp(LOG_APPEND_TIME, now_ms)
         else:
             first.set_max_timestamp(CREATE_TIME, max_timestamp)
-        view = memoryview(records)
         if len(view) != first.size_in_bytes:
             view = first.view
         return ValidatedRecords(view, first, source, now_ms if append_time else NO_TIMESTAMP, rebuilt=False)
@@ -153,7 +152,7 @@ def validate_for_leader(
     )
 
 
-def _plain_batch(records: bytearray | memoryview, max_bytes: int) -> RecordBatch | None:
+def _plain_batch(records: memoryview, max_bytes: int) -> RecordBatch | None:
     """The common case in one go: one uncompressed batch of a client, at fault in nothing and with the max timestamp it
     should have, for a topic that keeps batches as they are. None where any check needs the long way."""
     size = len(records)
@@ -161,7 +160,6 @@ def _plain_batch(records: bytearray | memoryview, max_bytes: int) -> RecordBatch
         return None
     batch = RecordBatch(records)
     count = batch.record_count
-    view = records if isinstance(records, memoryview) else memoryview(records)
     if (
         batch.batch_length + LOG_OVERHEAD != size
         or batch.base_offset
@@ -169,11 +167,11 @@ def _plain_batch(records: bytearray | memoryview, max_bytes: int) -> RecordBatch
         or count <= 0
         or batch.last_offset_delta + 1 != count
         or (batch.base_sequence < 0 <= batch.producer_id)
-        or crc32c(view[ATTRIBUTES_OFFSET:]) != batch.crc
+        or crc32c(records[ATTRIBUTES_OFFSET:]) != batch.crc
     ):
         return None
     if size <= _SMALL_BATCH:
-        largest, smallest, _, _ = walk_records(view[HEADER_SIZE:].tobytes(), count)
+        largest, smallest, _, _ = walk_records(records[HEADER_SIZE:].tobytes(), count)
     else:
         data, start = underlying(records)
         largest, smallest, _, _ = walk_records(data, count, start + HEADER_SIZE, start + size)

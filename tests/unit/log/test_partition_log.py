@@ -145,7 +145,7 @@ def leader_bytes(harness: Harness, tmp_path: Path, count: int, epoch: int = 0) -
 def test_follower_copies_bytes(harness: Harness, log: PartitionLog, tmp_path: Path) -> None:
     data = leader_bytes(harness, tmp_path, 5, epoch=4)
     info = append_as_follower(log, data + b"\0\0\0")
-    assert (info.first_offset, info.last_offset, info.batch_count, info.valid_bytes) == (0, 4, 5, len(data))
+    assert (info.first_offset, info.last_offset, info.valid_bytes) == (0, 4, len(data))
     assert log.read(0, 1 << 20).records.read() == data
     assert log.latest_epoch == 4
     with pytest.raises(UnexpectedAppendOffsetError) as error:
