@@ -284,6 +284,8 @@ class LogModel(RuleBasedStateMachine):
         else:
             path.write_bytes(b"\0\0\0\x50\0\1\0\0")
         self.log = self.harness.open(clean=not unclean, log_start_offset=self.start)
+        # A producer of which nothing is left is forgotten, or known again from a snapshot below the rebuilt segment.
+        self._reset_sequences()
         self._reopened()
 
     def _reopened(self) -> None:
