@@ -304,7 +304,7 @@ def test_follower_answers_not_leader_and_fences_by_epoch_first(tmp_path: Path) -
         with pytest.raises(ApiError) as error:
             partition.local_log(epoch, require_leader=True)
         assert error.value.code is expected
-    assert partition.local_log(7, require_leader=False) is environment.log  # type: ignore[comparison-overlap]
+    assert partition.local_log(7, require_leader=False) is environment.log
     assert partition.make_follower(state(2, 8, [2, 1]), ZERO_UUID), "a new epoch of the same leader restarts fetching"
 
 
