@@ -215,7 +215,7 @@ class OdradekTarget(BrokerTarget):
         }
 
     def prepare(self, environment: dict[str, str]) -> None:
-        program = "import broker.server, broker.cli.main, broker.handlers as h; h.import_handlers()"
+        program = "import broker.server, broker.cli.main, broker.requests.handlers as h; h.import_handlers()"
         subprocess.run(
             [sys.executable, "-c", program], cwd=ROOT, env={**os.environ, **environment}, check=True, timeout=120
         )

@@ -4,7 +4,7 @@ A page of 5,000 partitions has some 50,000 lines. What stands before the values 
 metric is added or removed; a scrape reads the values only. After each slice the maker waits, so that requests do not
 find the interpreter taken for longer than a slice.
 
-Written by hand, because prometheus-client takes twice as long for a page of this size, and in one piece
+Written by hand, because prometheus-client takes half as long again for a page of this size, and in one piece
 (`python -m benchmarks.metrics`). What a process and its garbage collector show does come from there.
 """
 
