@@ -8,7 +8,7 @@ from typing import Any
 
 from controller.zk.embedded import codes, records
 from controller.zk.embedded.jute import boolean_bytes, buffer_bytes, int_bytes, text_bytes, vector_bytes
-from controller.zk.embedded.records import Acls, Message, Stat
+from controller.zk.embedded.records import Acls, Message
 
 _STAT = struct.Struct(">qqqqiiiqiiq")
 _HEADER = struct.Struct(">iiqi")
@@ -35,10 +35,6 @@ def encode(message: Message) -> bytes:
             return int_bytes(len(payload)) + payload
         case _:
             return b""
-
-
-def stat_bytes(stat: Stat) -> bytes:
-    return _STAT.pack(*stat)
 
 
 def acl_bytes(acl: Acls) -> bytes:

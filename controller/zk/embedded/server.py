@@ -57,7 +57,6 @@ class Server:
         # Messages that wait for the disk: (round, client, frame; None closes).
         self._waiting: deque[tuple[int, ClientProtocol, bytes | None]] = deque()
         self._round = 0
-        self._durable_round = 0
         self._durable_zxid = machine.zxid
         self._is_writing = False
         self._listener: asyncio.Server | None = None
@@ -78,7 +77,7 @@ class Server:
             self._listener.close()
         if self._timer is not None:
             self._timer.cancel()
-        while self._is_writing:
+        while self._is_writing and self.failure is None:
             await asyncio.sleep(0.005)
         for client in list(self._clients.values()):
             client.close()
@@ -153,7 +152,8 @@ class Server:
     async def _write(self, store: Store) -> None:
         """Rounds as long as there is something to write.
 
-        Whatever fails stops the server: no answer may be missing while pings keep sessions alive.
+        Whatever fails stops the server: no answer may be missing while pings keep sessions alive. Until it has stopped
+        it counts as writing, so that nothing is written behind a torn frame, and nothing is told that is not on disk.
         """
         # What other clients have sent by now goes along.
         await asyncio.sleep(0)
@@ -163,10 +163,10 @@ class Server:
             self.failure = f"the transaction log can't be written: {error}"
         except Exception as error:
             self.failure = f"an answer failed: {error!r}"
-        finally:
+        else:
             self._is_writing = False
-        if self.failure is not None:
-            self.stopped.set()
+            return
+        self.stopped.set()
 
     async def _write_rounds(self, store: Store) -> None:
         loop = asyncio.get_running_loop()
@@ -174,8 +174,8 @@ class Server:
             self._round += 1
             zxid = self.machine.zxid
             await loop.run_in_executor(None, store.write, store.take())
-            self._durable_round, self._durable_zxid = self._round, zxid
-            while self._waiting and self._waiting[0][0] <= self._durable_round:
+            self._durable_zxid = zxid
+            while self._waiting and self._waiting[0][0] <= self._round:
                 _, client, frame = self._waiting.popleft()
                 client.waiting -= 1
                 self._deliver(client, frame)
