@@ -192,6 +192,12 @@ class ControllerContext:
     def replica_state(self, replica: PartitionReplica) -> ReplicaStatus:
         return self.replica_states.get(replica, ReplicaStatus.NON_EXISTENT)
 
+    def set_replica_state(self, replica: PartitionReplica, status: ReplicaStatus) -> None:
+        if status is ReplicaStatus.NON_EXISTENT:
+            self.replica_states.pop(replica, None)
+        else:
+            self.replica_states[replica] = status
+
     def replicas_in_state(self, topic: str, status: ReplicaStatus) -> list[PartitionReplica]:
         return [item for item in self.replicas_of_topic(topic) if self.replica_state(item) is status]
 

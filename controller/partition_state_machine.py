@@ -1,14 +1,4 @@
-"""Moving partitions between their states, many at a time.
-
-The table of states is `states.PARTITION_TRANSITIONS`. Effects, in order, by target:
-
-| target | effect |
-|---|---|
-| New | memory only |
-| Online from New | leader and ISR from the live replicas, znodes created, LeaderAndIsr (is-new) to the ISR |
-| Online from Online, Offline | election: states read, rule applied, conditional write, LeaderAndIsr to its recipients |
-| Offline | memory only, counts as offline |
-| NonExistent | memory only |
+"""Moving partitions between their states, many at a time: executes `states.PARTITION_TABLE`.
 
 An invalid transition is logged and skipped; valid ones of the same call go on.
 """
@@ -16,7 +6,7 @@ An invalid transition is logged and skipped; valid ones of the same call go on.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from controller.config import ControllerConfig
@@ -29,7 +19,7 @@ from controller.election import (
     elect_preferred,
 )
 from controller.request_batch import RequestBatch
-from controller.states import PARTITION_TRANSITIONS, PartitionStatus
+from controller.states import PARTITION_TABLE, PartitionEffect, PartitionStatus, previous_states
 from controller.zk.access import ControllerMovedError
 from controller.zk.client import ZkClient
 from controller.zk.ops import Code
@@ -40,6 +30,7 @@ logger = logging.getLogger(__name__)
 
 # An election rule: the current states of some partitions -> the outcome of each.
 Rule = Callable[[dict[TopicPartition, PartitionState]], dict[TopicPartition, "Election | Exception"]]
+Results = dict[TopicPartition, "PartitionState | Exception"]
 
 
 class StateChangeFailed(Exception):
@@ -62,6 +53,14 @@ class PartitionStateMachine:
         self._zk = zk
         self._batch = batch
         self._on_unclean_election = on_unclean_election
+        # An effect yields each partition that comes through, and that is when the partition's state is set.
+        self._effects: dict[
+            PartitionEffect, Callable[[Sequence[TopicPartition], Rule | None, Results], Iterator[TopicPartition]]
+        ] = {
+            PartitionEffect.NOTHING: lambda partitions, rule, results: iter(partitions),
+            PartitionEffect.CREATE_LEADERSHIP: self._create_leadership,
+            PartitionEffect.ELECT: self._elect,
+        }
 
     # -- life of the machine -------------------------------------------------------------------------------------------
 
@@ -79,7 +78,7 @@ class PartitionStateMachine:
             context.set_partition_state(partition, status)
         self.trigger_online()
 
-    def trigger_online(self, topic: str | None = None) -> dict[TopicPartition, PartitionState | Exception]:
+    def trigger_online(self, topic: str | None = None) -> Results:
         """Try to elect leaders for all New and Offline partitions (of one topic) that are not being deleted."""
         waiting = sorted(
             item
@@ -174,7 +173,7 @@ class PartitionStateMachine:
 
     def change(
         self, partitions: Sequence[TopicPartition], target: PartitionStatus, rule: Rule | None = None
-    ) -> dict[TopicPartition, PartitionState | Exception]:
+    ) -> Results:
         """Move `partitions` to `target`; for elections, the new leadership or the failure of each.
 
         Raises only `ControllerMovedError`. Other errors are logged and given as the result of each partition.
@@ -190,34 +189,36 @@ class PartitionStateMachine:
             logger.exception("Moving partitions to %s failed", target.name)
             return dict.fromkeys(partitions, error)
 
-    def _change(
-        self, partitions: Sequence[TopicPartition], target: PartitionStatus, rule: Rule | None
-    ) -> dict[TopicPartition, PartitionState | Exception]:
+    def _change(self, partitions: Sequence[TopicPartition], target: PartitionStatus, rule: Rule | None) -> Results:
         context = self._context
-        valid: list[TopicPartition] = []
-        results: dict[TopicPartition, PartitionState | Exception] = {}
+        results: Results = {}
+        found: dict[PartitionEffect, list[TopicPartition]] = {}
         for partition in dict.fromkeys(partitions):
             current = context.partition_state(partition)
-            if current in PARTITION_TRANSITIONS[target]:
-                valid.append(partition)
+            effect = PARTITION_TABLE[current].get(target)
+            if effect is None:
+                results[partition] = self._refuse(partition, current, target)
             else:
-                message = f"Partition {partition} cannot go from {current.name} to {target.name}"
-                logger.error("%s", message)
-                results[partition] = StateChangeFailed(message)
-        if target is not PartitionStatus.ONLINE:
-            for partition in valid:
-                context.set_partition_state(partition, target)
-            return results
-        new = [item for item in valid if context.partition_state(item) is PartitionStatus.NEW]
-        self._create_leadership(new)
-        existing = [item for item in valid if item not in set(new)]
-        if existing:
-            if rule is None:
-                raise ValueError("an election needs a rule")
-            results.update(self._elect(existing, rule))
+                found.setdefault(effect, []).append(partition)
+        for effect in PartitionEffect:
+            if effect in found:
+                for partition in self._effects[effect](found[effect], rule, results):
+                    context.set_partition_state(partition, target)
         return results
 
-    def _create_leadership(self, partitions: Sequence[TopicPartition]) -> None:
+    def _refuse(
+        self, partition: TopicPartition, current: PartitionStatus, target: PartitionStatus
+    ) -> StateChangeFailed:
+        message = (
+            f"Partition {partition} cannot go from {current.name} to {target.name}, "
+            f"only from {previous_states(PARTITION_TABLE, target)}"
+        )
+        logger.error("%s", message)
+        return StateChangeFailed(message)
+
+    def _create_leadership(
+        self, partitions: Sequence[TopicPartition], _: Rule | None, results: Results
+    ) -> Iterator[TopicPartition]:
         context = self._context
         states: dict[TopicPartition, PartitionState] = {}
         for partition in partitions:
@@ -242,27 +243,27 @@ class PartitionStateMachine:
                 continue
             state = states[partition]
             context.set_leadership(partition, state)
-            context.set_partition_state(partition, PartitionStatus.ONLINE)
             self._batch.add_leader_and_isr(state.isr, partition, state, context.assignment(partition), is_new=True)
+            yield partition
 
     def _elect(
-        self, partitions: Sequence[TopicPartition], rule: Rule
-    ) -> dict[TopicPartition, PartitionState | Exception]:
-        results: dict[TopicPartition, PartitionState | Exception] = {}
+        self, partitions: Sequence[TopicPartition], rule: Rule | None, results: Results
+    ) -> Iterator[TopicPartition]:
+        if rule is None:
+            raise ValueError("an election needs a rule")
         remaining = list(partitions)
         while remaining:
-            remaining = self._elect_once(remaining, rule, results)
-        failed = {str(item): str(error) for item, error in results.items() if isinstance(error, Exception)}
+            remaining = yield from self._elect_once(remaining, rule, results)
+        failed = {str(item): str(results[item]) for item in partitions if isinstance(results.get(item), Exception)}
         if failed:
             logger.warning("No leader was elected for: %s", failed)
-        return results
 
     def _elect_once(
         self,
         partitions: Sequence[TopicPartition],
         rule: Rule,
-        results: dict[TopicPartition, PartitionState | Exception],
-    ) -> list[TopicPartition]:
+        results: Results,
+    ) -> Generator[TopicPartition, None, list[TopicPartition]]:
         """One read, decide and write; returns the partitions that somebody else wrote in between."""
         context = self._context
         states = self._current_states(partitions, results)
@@ -285,6 +286,7 @@ class PartitionStateMachine:
             if isinstance(written, PartitionState):
                 self._elected(partition, written, chosen[partition])
                 results[partition] = written
+                yield partition
             elif written is Code.BAD_VERSION:
                 retry.append(partition)
             else:
@@ -297,13 +299,12 @@ class PartitionStateMachine:
             logger.warning("Unclean election of %d for %s: records may be lost", state.leader, partition)
             self._on_unclean_election(partition)
         context.set_leadership(partition, state)
-        context.set_partition_state(partition, PartitionStatus.ONLINE)
         self._batch.add_leader_and_isr(
             election.recipients, partition, state, context.assignment(partition), is_new=False
         )
 
     def _current_states(
-        self, partitions: Iterable[TopicPartition], failures: dict[TopicPartition, PartitionState | Exception]
+        self, partitions: Iterable[TopicPartition], failures: Results
     ) -> dict[TopicPartition, PartitionState]:
         """Fresh states from ZooKeeper of those partitions on which this controller may still decide."""
         wanted = list(partitions)

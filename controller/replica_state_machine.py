@@ -1,27 +1,18 @@
-"""Moving replicas between their states, many at a time.
+"""Moving replicas between their states, many at a time: executes `states.REPLICA_TABLE`, broker by broker.
 
-The table of states is `states.REPLICA_TRANSITIONS`. Effects, in order, by target:
-
-| target | effect |
-|---|---|
-| New | with leadership: LeaderAndIsr (is-new) to it, refused if it is the leader; without: memory only |
-| Online | from New: added to the assignment if missing; else with leadership: LeaderAndIsr to it |
-| Offline | StopReplica to it; with leadership: it leaves the ISR, LeaderAndIsr to the others; else UpdateMetadata |
-| DeletionStarted | StopReplica with delete to it |
-| DeletionSuccessful, DeletionIneligible | memory only |
-| NonExistent | removed from the assignment in memory |
+An invalid transition is logged and skipped; valid ones of the same call go on.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from controller.config import ControllerConfig
 from controller.context import ControllerContext
 from controller.request_batch import RequestBatch
-from controller.states import REPLICA_TRANSITIONS, PartitionReplica, ReplicaStatus
+from controller.states import REPLICA_TABLE, PartitionReplica, ReplicaEffect, ReplicaStatus, previous_states
 from controller.zk.access import ControllerMovedError
 from controller.zk.client import ZkClient
 from controller.zk.ops import Code
@@ -39,6 +30,16 @@ class ReplicaStateMachine:
         self._context = context
         self._zk = zk
         self._batch = batch
+        # An effect yields each replica that comes through, and that is when the replica's state is set.
+        self._effects: dict[ReplicaEffect, Callable[[int, Sequence[PartitionReplica]], Iterator[PartitionReplica]]] = {
+            ReplicaEffect.NOTHING: lambda broker, replicas: iter(replicas),
+            ReplicaEffect.INTRODUCE: self._introduce,
+            ReplicaEffect.ENSURE_ASSIGNED: self._ensure_assigned,
+            ReplicaEffect.ANNOUNCE: self._announce,
+            ReplicaEffect.STOP: self._stop,
+            ReplicaEffect.DELETE: self._delete,
+            ReplicaEffect.FORGET: self._forget,
+        }
 
     def startup(self) -> None:
         """Derive the states from who is live; tell the online replicas, and take the others out of their ISRs."""
@@ -49,10 +50,10 @@ class ReplicaStateMachine:
             for broker in context.replicas(partition):
                 replica = PartitionReplica(partition, broker)
                 if context.is_replica_online(broker, partition):
-                    context.replica_states[replica] = ReplicaStatus.ONLINE
+                    context.set_replica_state(replica, ReplicaStatus.ONLINE)
                     online.append(replica)
                 else:
-                    context.replica_states[replica] = ReplicaStatus.DELETION_INELIGIBLE
+                    context.set_replica_state(replica, ReplicaStatus.DELETION_INELIGIBLE)
                     offline.append(replica)
         self.change(online, ReplicaStatus.ONLINE)
         self.change(offline, ReplicaStatus.OFFLINE)
@@ -75,64 +76,57 @@ class ReplicaStateMachine:
 
     def _change(self, broker: int, replicas: list[PartitionReplica], target: ReplicaStatus) -> None:
         context = self._context
-        valid: list[PartitionReplica] = []
+        found: dict[ReplicaEffect, list[PartitionReplica]] = {}
         for replica in replicas:
             current = context.replica_state(replica)
-            if current in REPLICA_TRANSITIONS[target]:
-                valid.append(replica)
-            else:
+            effect = REPLICA_TABLE[current].get(target)
+            if effect is None:
                 logger.error(
-                    "Replica %d of %s cannot go from %s to %s", broker, replica.partition, current.name, target.name
-                )
-        match target:
-            case ReplicaStatus.NEW:
-                self._to_new(broker, valid)
-            case ReplicaStatus.ONLINE:
-                self._to_online(broker, valid)
-            case ReplicaStatus.OFFLINE:
-                self._to_offline(broker, valid)
-            case ReplicaStatus.DELETION_STARTED:
-                for replica in valid:
-                    context.replica_states[replica] = target
-                    self._batch.add_stop_replica([broker], replica.partition, delete=True)
-            case ReplicaStatus.DELETION_SUCCESSFUL | ReplicaStatus.DELETION_INELIGIBLE:
-                for replica in valid:
-                    context.replica_states[replica] = target
-            case ReplicaStatus.NON_EXISTENT:
-                for replica in valid:
-                    self._forget(replica)
+                    "Replica %d of %s cannot go from %s to %s, only from %s",
+                    broker, replica.partition, current.name, target.name, previous_states(REPLICA_TABLE, target),
+                )  # fmt: skip
+            else:
+                found.setdefault(effect, []).append(replica)
+        for effect in ReplicaEffect:
+            if effect in found:
+                for replica in self._effects[effect](broker, found[effect]):
+                    context.set_replica_state(replica, target)
 
-    def _to_new(self, broker: int, replicas: Sequence[PartitionReplica]) -> None:
+    # -- effects -------------------------------------------------------------------------------------------------------
+
+    def _introduce(self, broker: int, replicas: Sequence[PartitionReplica]) -> Iterator[PartitionReplica]:
         context = self._context
         for replica in replicas:
             state = context.leadership.get(replica.partition)
             if state is not None and state.leader == broker:
                 logger.error("Replica %d of %s cannot be new: it leads the partition", broker, replica.partition)
                 continue
-            if state is not None:
-                self._batch.add_leader_and_isr(
-                    [broker], replica.partition, state, context.assignment(replica.partition), is_new=True
-                )
-            context.replica_states[replica] = ReplicaStatus.NEW
+            self._tell(replica, is_new=True)
+            yield replica
 
-    def _to_online(self, broker: int, replicas: Sequence[PartitionReplica]) -> None:
+    def _ensure_assigned(self, broker: int, replicas: Sequence[PartitionReplica]) -> Iterator[PartitionReplica]:
         context = self._context
         for replica in replicas:
-            partition = replica.partition
-            if context.replica_state(replica) is ReplicaStatus.NEW:
-                assignment = context.assignment(partition)
-                if broker not in assignment.replicas:
-                    logger.error("Adding replica %d missing in the assignment of %s", broker, partition)
-                    context.set_assignment(partition, replace(assignment, replicas=(*assignment.replicas, broker)))
-            else:
-                state = context.leadership.get(partition)
-                if state is not None:
-                    self._batch.add_leader_and_isr(
-                        [broker], partition, state, context.assignment(partition), is_new=False
-                    )
-            context.replica_states[replica] = ReplicaStatus.ONLINE
+            assignment = context.assignment(replica.partition)
+            if broker not in assignment.replicas:
+                logger.error("Adding replica %d missing in the assignment of %s", broker, replica.partition)
+                context.set_assignment(replica.partition, replace(assignment, replicas=(*assignment.replicas, broker)))
+            yield replica
 
-    def _to_offline(self, broker: int, replicas: Sequence[PartitionReplica]) -> None:
+    def _announce(self, broker: int, replicas: Sequence[PartitionReplica]) -> Iterator[PartitionReplica]:
+        for replica in replicas:
+            self._tell(replica, is_new=False)
+            yield replica
+
+    def _tell(self, replica: PartitionReplica, *, is_new: bool) -> None:
+        """LeaderAndIsr to the replica, if there is leadership to tell of."""
+        partition = replica.partition
+        state = self._context.leadership.get(partition)
+        if state is not None:
+            assignment = self._context.assignment(partition)
+            self._batch.add_leader_and_isr([replica.replica], partition, state, assignment, is_new=is_new)
+
+    def _stop(self, broker: int, replicas: Sequence[PartitionReplica]) -> Iterator[PartitionReplica]:
         context = self._context
         for replica in replicas:
             self._batch.add_stop_replica([broker], replica.partition, delete=False)
@@ -144,16 +138,21 @@ class ReplicaStateMachine:
         unled = [item.partition for item in replicas if item.partition not in context.leadership]
         if unled:
             self._batch.add_update_metadata(context.registered_ids, unled)
-        for replica in replicas:
-            context.replica_states[replica] = ReplicaStatus.OFFLINE
+        yield from replicas
 
-    def _forget(self, replica: PartitionReplica) -> None:
+    def _delete(self, broker: int, replicas: Sequence[PartitionReplica]) -> Iterator[PartitionReplica]:
+        for replica in replicas:
+            self._batch.add_stop_replica([broker], replica.partition, delete=True)
+            yield replica
+
+    def _forget(self, broker: int, replicas: Sequence[PartitionReplica]) -> Iterator[PartitionReplica]:
         context = self._context
-        assignment = context.assignment(replica.partition)
-        if replica.replica in assignment.replicas:
-            left = tuple(item for item in assignment.replicas if item != replica.replica)
-            context.set_assignment(replica.partition, replace(assignment, replicas=left))
-        context.replica_states.pop(replica, None)
+        for replica in replicas:
+            assignment = context.assignment(replica.partition)
+            if broker in assignment.replicas:
+                left = tuple(item for item in assignment.replicas if item != broker)
+                context.set_assignment(replica.partition, replace(assignment, replicas=left))
+            yield replica
 
     # -- leaving the ISR -----------------------------------------------------------------------------------------------
 

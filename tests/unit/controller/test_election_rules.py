@@ -12,7 +12,6 @@ from controller.election import (
     elect_offline,
     elect_preferred,
 )
-from controller.states import PARTITION_TRANSITIONS, REPLICA_TRANSITIONS, PartitionStatus, ReplicaStatus
 from controller.zk.payloads import RECOVERED, RECOVERING, PartitionState, ReplicaAssignment
 
 IDS = (1, 2, 3)
@@ -94,38 +93,3 @@ def test_controlled_shutdown(order: tuple[int, ...]) -> None:
         else:
             # With no other member of the ISR the partition stays where it is.
             assert found.state is None
-
-
-def test_partition_table_is_that_of_kafka() -> None:
-    new, online, offline, none = (
-        PartitionStatus.NEW,
-        PartitionStatus.ONLINE,
-        PartitionStatus.OFFLINE,
-        PartitionStatus.NON_EXISTENT,
-    )
-    allowed = {(source, target) for target, sources in PARTITION_TRANSITIONS.items() for source in sources}
-    assert allowed == {
-        (none, new),
-        (new, online),
-        (online, online),
-        (offline, online),
-        (new, offline),
-        (online, offline),
-        (offline, offline),
-        (offline, none),
-    }
-    assert [item.value for item in (new, online, offline, none)] == [0, 1, 2, 3]
-
-
-def test_replica_table_is_that_of_kafka() -> None:
-    allowed = {(source.value, target.value) for target, sources in REPLICA_TRANSITIONS.items() for source in sources}
-    assert allowed == {
-        (7, 1),
-        *((source, target) for source in (1, 2, 3, 6) for target in (2, 3)),
-        (3, 4),
-        (4, 5),
-        (3, 6),
-        (4, 6),
-        (5, 7),
-    }
-    assert {status.value for status in ReplicaStatus} == set(range(1, 8))
