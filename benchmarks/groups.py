@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.charts import replace_section
-from broker.coordinator.topic_log import Batch
+from broker.coordinator.coordinator_log import Batch
 from broker.dev.cluster import DevCluster
 from broker.dev.processes import free_ports
 from broker.dev.zookeeper import ZooKeeperServer

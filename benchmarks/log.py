@@ -31,7 +31,7 @@ from typing import Any
 
 from benchmarks.charts import replace_section
 from log.appends import append_as_leader
-from log.cleaner.log_cleaner import CleanerConfig
+from log.cleaner.cleaner_threads import CleanerConfig
 from log.config import LogConfig
 from log.fetch_data import FetchIsolation
 from log.management.manager import LogManager, LogManagerSettings

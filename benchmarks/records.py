@@ -19,7 +19,7 @@ from typing import Any
 from benchmarks.charts import replace_section
 from log.appends import append_as_leader
 from log.cleaner.cleanable import cleanable_offsets, log_to_clean
-from log.cleaner.cleaner import Cleaner
+from log.cleaner.cleaning_pass import Cleaner
 from log.config import LogConfig
 from log.local_log import LogEnvironment
 from log.management.loader import LoadOptions, open_log

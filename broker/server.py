@@ -22,10 +22,10 @@ from broker.cluster.controller_channel import ControllerChannel, connector
 from broker.cluster.feature_listener import FeatureListener
 from broker.cluster.metadata_cache import LiveBroker, MetadataCache
 from broker.config.admin import ConfigAdmin
+from broker.config.change_listener import ConfigListener, DynamicBrokerConfig
 from broker.config.honoured import warnings
 from broker.config.kafka_config import KafkaConfig
 from broker.config.keys import ConfigError
-from broker.config.listener import ConfigListener, DynamicBrokerConfig
 from broker.config.reconfiguration import Reconfiguration
 from broker.config.view import ConfigView
 from broker.fetching.fetch_session import FetchManager, FetchSessionCache
@@ -35,9 +35,9 @@ from broker.http.health import Health
 from broker.http.wiring import log_dirs_check, metadata_check, start_http, workers_check, zookeeper_check
 from broker.metrics import TICK_MS, MetricsRegistry
 from broker.registration import StoppedAtStartError, register_when_free
+from broker.replication.become_leader_or_follower import RoleChanges
 from broker.replication.log_dirs.failures import LogDirFailures
 from broker.replication.replica_manager import ReplicaManager
-from broker.replication.role_changes import RoleChanges
 from broker.replication.wiring import make_replica_manager
 from broker.requests.authorization import AllowEverything
 from broker.requests.context import BrokerContext, Features

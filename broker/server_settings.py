@@ -12,7 +12,7 @@ from broker.config.keys import ConfigError
 from broker.config.topic_config import topic_defaults
 from controller.config import ControllerConfig
 from controller.zk.payloads import BrokerInfo, EndPoint
-from log.cleaner.log_cleaner import CleanerConfig
+from log.cleaner.cleaner_threads import CleanerConfig
 from log.config import LogConfig
 from log.management.manager import LogManagerSettings
 from log.producer_state import ProducerStateConfig

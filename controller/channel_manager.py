@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
-from controller.channels import ResponseCallback
+from controller.broker_channels import ResponseCallback
 from controller.zk.payloads import BrokerInfo
 from network.protocol.errors import ProtocolError
 from network.protocol.message import Request, Response

@@ -1,8 +1,9 @@
 """The controller: elected among the brokers, it decides who leads which partition and tells everyone.
 
 Every broker runs this. All work happens in events on one thread; ZooKeeper watches, broker answers and request
-handlers only enqueue. The rooms: `topic_changes`, `topic_deletion`, `broker_changes`, `isr_changes`, `reassignment`,
-`leader_elections`, `features`; the two state machines are executed for all of them.
+handlers only enqueue. What there is to do stands in `topic_changes`, `topic_deletion`,
+`broker_changes`, `isr_changes`, `reassignment`, `election_requests` and `features`; the two state machines are executed
+for all of them.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from typing import TYPE_CHECKING
 
 from controller import gauges
 from controller.broker_changes import BrokerChanges
-from controller.channels import BrokerChannels
+from controller.broker_channels import BrokerChannels
 from controller.config import ControllerConfig
 from controller.context import ControllerContext
 from controller.core import ControllerCore
+from controller.election_requests import LeaderElections
 from controller.event_manager import ControllerEventManager, ControllerState, Event
 from controller.features import AwaitFeatureVersion, Features
-from controller.incoming import ControllerRequests
+from controller.incoming_requests import ControllerRequests
 from controller.isr_changes import IsrChanges
-from controller.leader_elections import LeaderElections
 from controller.partition_state_machine import PartitionStateMachine
 from controller.reassignment import Reassignment
 from controller.replica_state_machine import ReplicaStateMachine

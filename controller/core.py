@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from controller.channels import BrokerChannels
+from controller.broker_channels import BrokerChannels
 from controller.config import ControllerConfig
 from controller.context import ControllerContext
 from controller.event_manager import ControllerState, Event

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from controller.config import ControllerConfig
 from controller.context import ControllerContext
-from controller.election import (
+from controller.leader_election_rules import (
     Election,
     elect_for_controlled_shutdown,
     elect_for_reassignment,

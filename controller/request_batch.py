@@ -6,11 +6,11 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from controller import requests
-from controller.channels import BrokerChannels
+from controller import outgoing_requests
+from controller.broker_channels import BrokerChannels
 from controller.config import ControllerConfig
 from controller.context import ControllerContext
-from controller.requests import StopState
+from controller.outgoing_requests import StopState
 from controller.zk.payloads import (
     EPOCH_DURING_DELETE,
     LEADER_DURING_DELETE,
@@ -158,7 +158,7 @@ class RequestBatch:
 
     def _send_leader_and_isr(self, broker: int) -> None:
         version = self._config.leader_and_isr_version
-        request = requests.leader_and_isr(
+        request = outgoing_requests.leader_and_isr(
             version, self._config, self._context, broker, self._leader_and_isr[broker].values()
         )
 
@@ -178,7 +178,7 @@ class RequestBatch:
 
             return answered
 
-        for broker, request in requests.update_metadata(
+        for broker, request in outgoing_requests.update_metadata(
             version, self._config, self._context, brokers, list(self._update_metadata.values())
         ):
             self._channels.send(broker, request, version, answered_by(broker))
@@ -192,7 +192,7 @@ class RequestBatch:
             assert isinstance(response, StopReplicaResponse)
             self._handlers.stop_replica(broker, response, deleted)
 
-        for request in requests.stop_replica(version, self._config, self._context, broker, partitions):
+        for request in outgoing_requests.stop_replica(version, self._config, self._context, broker, partitions):
             self._channels.send(broker, request, version, answered)
 
     def _clear(self) -> None:

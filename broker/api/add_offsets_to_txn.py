@@ -5,7 +5,7 @@ The partition of `__consumer_offsets` that holds the group is added; TxnOffsetCo
 
 from __future__ import annotations
 
-from broker.coordinator.internal_topics import OFFSETS_TOPIC
+from broker.coordinator.internal_topic_names import OFFSETS_TOPIC
 from broker.requests.authorization import Operation, ResourceType
 from broker.requests.registry import Call, api
 from broker.transactions.coordinator import ExpectedProducer

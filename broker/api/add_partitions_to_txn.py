@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-from broker.coordinator.internal_topics import INTERNAL_TOPICS
+from broker.coordinator.internal_topic_names import INTERNAL_TOPICS
 from broker.requests.authorization import CLUSTER_NAME, Operation, ResourceType
 from broker.requests.registry import Call, api
 from broker.transactions.coordinator import ExpectedProducer

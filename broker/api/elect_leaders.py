@@ -11,7 +11,7 @@ from broker.requests.authorization import Operation
 from broker.requests.cluster_action import require_cluster
 from broker.requests.controller_only import is_controller
 from broker.requests.registry import Call, api
-from controller.leader_elections import ElectionResult, ElectionType
+from controller.election_requests import ElectionResult, ElectionType
 from log.topic_partition import TopicPartition
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode

@@ -6,7 +6,7 @@ share groups, which ZooKeeper mode does not have.
 
 from __future__ import annotations
 
-from broker.coordinator.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC, partition_for
+from broker.coordinator.internal_topic_names import OFFSETS_TOPIC, TRANSACTION_TOPIC, partition_for
 from broker.requests.authorization import CLUSTER_NAME, Operation, ResourceType
 from broker.requests.group_checks import may
 from broker.requests.registry import Call, api

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from broker.replication.become_leader_or_follower import leader_and_isr_error
 from broker.replication.partition import Partition
-from broker.replication.role_changes import leader_and_isr_error
 from broker.requests.cluster_action import is_stale_broker_epoch, require_cluster_action
 from broker.requests.context import BrokerContext
 from broker.requests.registry import Call, api

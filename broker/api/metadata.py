@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from broker.cluster.metadata_cache import MetadataSnapshot, Partitions
-from broker.coordinator.internal_topics import INTERNAL_TOPICS
+from broker.coordinator.internal_topic_names import INTERNAL_TOPICS
 from broker.requests.authorization import (
     CLUSTER_NAME,
     NOT_ASKED,

@@ -10,8 +10,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 
-from broker.coordinator.internal_topics import OFFSETS_TOPIC
-from broker.coordinator.topic_log import ALL_REPLICAS
+from broker.coordinator.coordinator_log import ALL_REPLICAS
+from broker.coordinator.internal_topic_names import OFFSETS_TOPIC
 from broker.replication.results import PartitionAppendResult
 from broker.requests.authorization import CLUSTER_NAME, Operation, ResourceType
 from broker.requests.registry import Call, api

@@ -14,9 +14,9 @@ from broker.cli.reassignments import Ongoing, Replicas, ongoing, replicas_of, se
 from broker.cli.replica_sizes import Sizes, all_sizes, largest_sizes
 from broker.cli.table import print_table
 from log.topic_partition import TopicPartition
+from network.client.cluster_balance import Broker, Placement, Plan, PlanError, drain_plan
 from network.client.cluster_client import ClusterClient
 from network.client.cluster_metadata import ClusterMetadata
-from network.cluster_balance import Broker, Placement, Plan, PlanError, drain_plan
 from timer.clock import SystemClock
 
 # Topics may be created on a broker while it is drained, so it is looked at again; not without end.

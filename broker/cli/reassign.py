@@ -32,8 +32,8 @@ from broker.cli.reassignments import (
 from broker.cli.replica_sizes import largest_sizes
 from broker.dev.polling import wait_until
 from log.topic_partition import TopicPartition
+from network.client.cluster_balance import Broker, Placement, PlanError, make_plan
 from network.client.cluster_client import ClusterClient
-from network.cluster_balance import Broker, Placement, PlanError, make_plan
 from timer.clock import SystemClock
 
 STALLED_MS = 600_000

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.config.broker_keys import BROKER_KEYS
-from broker.config.dynamic import validate_dynamic
+from broker.config.dynamic_checks import validate_dynamic
 from broker.config.group_keys import validate_group_overrides
 from broker.config.keys import ConfigError, ConfigType, ForbiddenConfigError
 from broker.config.topic_config import validate_topic_overrides

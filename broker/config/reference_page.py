@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from broker.config import documentation
 from broker.config.broker_keys import BROKER_KEYS
-from broker.config.dynamic import BOUND_AT_START
+from broker.config.dynamic_checks import BOUND_AT_START
 from broker.config.group_keys import GROUP_KEYS
 from broker.config.honoured import NOT_HONOURED, TOPIC_NOT_HONOURED, Unkept
 from broker.config.keys import ConfigKey, UpdateMode

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from broker.coordinator.batch_verification import Ask, Errors, Guards, verify_batches
-from broker.coordinator.topic_log import Batch
+from broker.coordinator.coordinator_log import Batch
 from log.partition_log import PartitionLog
 from log.records.old_formats import iter_entries
 from log.records.validation import AppendOrigin
@@ -20,7 +20,7 @@ _DEFAULT_MAX_BATCH_BYTES = 1_048_588
 
 
 class InternalTopic:
-    """A `TopicLog`. Thread-safe.
+    """A `CoordinatorLog`. Thread-safe.
 
     What an append puts off (checks of purgatories) is run by whoever holds no lock any more: the dispatcher after a
     handler, a worker after a step.

@@ -9,7 +9,7 @@
 
 The caller says when loading begins: Kafka marks a partition of transactions at its election, one of groups on the
 thread that loads it. Which broker coordinates a group is said by the leader of its partition
-(`internal_topics.partition_for`, `broker/api/find_coordinator.py`).
+(`internal_topic_names.partition_for`, `broker/api/find_coordinator.py`).
 """
 
 from __future__ import annotations

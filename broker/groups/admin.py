@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from broker.groups.base import GroupOverview
 from broker.groups.classic.describe import NO_GROUP, GroupDescription, describe
 from broker.groups.classic.group import ClassicGroup
+from broker.groups.metadata_manager import GroupMetadataManager
 from broker.groups.offsets.removal import OffsetRemoval
-from broker.groups.owned import OwnedGroups
 from network.protocol.errors import ErrorCode
 
 
 class GroupAdmin:
     """The administrators' side of the coordinator. Thread-safe."""
 
-    def __init__(self, owned: OwnedGroups, removal: OffsetRemoval) -> None:
+    def __init__(self, owned: GroupMetadataManager, removal: OffsetRemoval) -> None:
         self._owned = owned
         self._removal = removal
 

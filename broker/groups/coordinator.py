@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
-from broker.coordinator.internal_topics import OFFSETS_TOPIC
-from broker.coordinator.topic_log import TopicLog
+from broker.coordinator.coordinator_log import CoordinatorLog
+from broker.coordinator.internal_topic_names import OFFSETS_TOPIC
 from broker.groups.admin import GroupAdmin
 from broker.groups.base import GroupBase, GroupKeeper, GroupType
 from broker.groups.classic.coordinator import ClassicGroupCoordinator
@@ -37,12 +37,12 @@ from broker.groups.consumer.coordinator import ConsumerGroupCoordinator
 from broker.groups.consumer.describe import ConsumerGroupDescription
 from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.consumer.metadata import NoTopics, TopicsView
+from broker.groups.metadata_manager import GroupMetadataManager
 from broker.groups.meters import GroupMeters
 from broker.groups.migration import Migration
 from broker.groups.offsets.commits import OffsetCommits
 from broker.groups.offsets.removal import OffsetRemoval
 from broker.groups.offsets.service import OffsetService
-from broker.groups.owned import OwnedGroups
 from broker.groups.records.writer import GroupWriter
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ErrorCode
@@ -75,7 +75,7 @@ class GroupCoordinator:
 
     def __init__(
         self,
-        log: TopicLog,
+        log: CoordinatorLog,
         partitions: int,
         surroundings: Surroundings,
         config: GroupConfig,
@@ -88,7 +88,7 @@ class GroupCoordinator:
         consumer_config = consumer_config or ConsumerGroupConfig()
         meters = GroupMeters(self._metrics)
         writer = GroupWriter(log, partitions, clock, config)
-        self.owned = OwnedGroups(log, partitions, clock, config, writer, meters)
+        self.owned = GroupMetadataManager(log, partitions, clock, config, writer, meters)
         self._commits = OffsetCommits(self.owned, writer, config, meters)
         self.removal = OffsetRemoval(self.owned, writer, clock, config, meters)
         rebalancer = Rebalancer(writer, config, self._rebalances, self._heartbeats, meters)

@@ -27,7 +27,7 @@ from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.consumer.metadata import TopicsView
 from broker.groups.consumer.model import ClassicProtocols, CurrentAssignment, MemberState, Subscription
 from broker.groups.consumer.update import Update
-from broker.groups.owned import OwnedGroups
+from broker.groups.metadata_manager import GroupMetadataManager
 from broker.groups.records import values
 from broker.groups.records.writer import Entry, GroupWriter
 from network.protocol.errors import ErrorCode, ProtocolError
@@ -41,7 +41,7 @@ class Migration:
 
     def __init__(
         self,
-        owned: OwnedGroups,
+        owned: GroupMetadataManager,
         writer: GroupWriter,
         config: GroupConfig,
         consumer_config: ConsumerGroupConfig,

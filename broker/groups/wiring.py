@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.coordinator.internal_topic import InternalTopic
-from broker.coordinator.internal_topics import OFFSETS_TOPIC
+from broker.coordinator.internal_topic_names import OFFSETS_TOPIC
 from broker.groups.config import GroupConfig
 from broker.groups.consumer.config import ConsumerGroupConfig
 from broker.groups.coordinator import GroupCoordinator, Surroundings

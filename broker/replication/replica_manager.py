@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from broker.cluster.metadata_cache import MetadataCache
 from broker.config.kafka_config import KafkaConfig
-from broker.coordinator.internal_topics import INTERNAL_TOPICS
+from broker.coordinator.internal_topic_names import INTERNAL_TOPICS
 from broker.fetching.replica_selector import ReplicaSelector
 from broker.replication import partition_reads
 from broker.replication.follower.fetcher_manager import FetcherManager

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from broker.fetching.fetch_session import FetchManager
     from broker.groups.coordinator import GroupCoordinator
     from broker.metrics import MetricsRegistry
+    from broker.replication.become_leader_or_follower import RoleChanges
     from broker.replication.replica_manager import ReplicaManager
-    from broker.replication.role_changes import RoleChanges
     from broker.requests.authorization import Authorizer
     from broker.topics.auto_topic_creation import AutoTopicCreation
     from broker.topics.topic_admin import TopicAdmin

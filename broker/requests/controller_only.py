@@ -1,7 +1,7 @@
 """The check that starts every API which only the active controller answers.
 
 Orders that come from the controller are checked for its epoch where they are carried out:
-`broker/replication/role_changes.py`, `broker/api/update_metadata.py`."""
+`broker/replication/become_leader_or_follower.py`, `broker/api/update_metadata.py`."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterable
 
 from broker.config.kafka_config import KafkaConfig
-from broker.coordinator.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from broker.coordinator.internal_topic_names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from broker.topics.topic_admin import TopicAdmin
 from broker.topics.topic_names import is_valid_topic_name
 from network.protocol.errors import ErrorCode, error_of

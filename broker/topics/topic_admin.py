@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from broker.config.keys import ConfigError
 from broker.config.topic_config import validate_topic_overrides
 from broker.topics.delayed_topics import DelayedCreatePartitions, DelayedDeleteTopics
-from controller.zk.placement import assign_replicas
+from controller.replica_placement import assign_replicas
 from network.protocol.errors import ApiError, ErrorCode, error_of
 from network.protocol.messages.create_partitions import CreatePartitionsTopic, CreatePartitionsTopicResult
 from network.protocol.messages.create_topics import CreatableTopic, CreatableTopicResult

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.transactions.state import TransactionMetadata, TransactionState
-from broker.transactions.store import TransactionStore
+from broker.transactions.state_manager import TransactionStateManager
 from network.protocol.errors import ApiError, ErrorCode
 from timer.clock import Clock
 
@@ -11,7 +11,7 @@ from timer.clock import Clock
 class TransactionAdmin:
     """The operators' side of the coordinator. Thread-safe."""
 
-    def __init__(self, store: TransactionStore, clock: Clock) -> None:
+    def __init__(self, store: TransactionStateManager, clock: Clock) -> None:
         self._store = store
         self._clock = clock
 

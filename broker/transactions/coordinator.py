@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from broker.coordinator.internal_topics import TRANSACTION_TOPIC
+from broker.coordinator.internal_topic_names import TRANSACTION_TOPIC
 from broker.transactions.admin import TransactionAdmin
 from broker.transactions.config import TransactionConfig
 from broker.transactions.markers import MarkerManager
@@ -25,7 +25,7 @@ from broker.transactions.state import (
     Transition,
     is_epoch_exhausted,
 )
-from broker.transactions.store import TransactionStore
+from broker.transactions.state_manager import TransactionStateManager
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ApiError, ErrorCode
 from timer.clock import Clock
@@ -65,7 +65,7 @@ class TransactionCoordinator:
 
     def __init__(
         self,
-        store: TransactionStore,
+        store: TransactionStateManager,
         markers: MarkerManager,
         producer_ids: ProducerIds,
         scheduler: Scheduler,

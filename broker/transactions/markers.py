@@ -17,7 +17,7 @@ from typing import Protocol
 
 from broker.transactions.broker_workers import BrokerWorkers
 from broker.transactions.state import TransactionMetadata, TransactionState, Transition
-from broker.transactions.store import TransactionStore
+from broker.transactions.state_manager import TransactionStateManager
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.write_txn_markers import (
@@ -94,7 +94,7 @@ class MarkerManager:
 
     def __init__(
         self,
-        store: TransactionStore,
+        store: TransactionStateManager,
         leaders: Leaders,
         transport: MarkerTransport,
         scheduler: Scheduler,

@@ -6,12 +6,12 @@ import threading
 from typing import Any
 
 from broker.coordinator.internal_topic import InternalTopic
-from broker.coordinator.internal_topics import TRANSACTION_TOPIC, partition_for
+from broker.coordinator.internal_topic_names import TRANSACTION_TOPIC, partition_for
 from broker.requests.context import BrokerContext
 from broker.transactions.config import TransactionConfig
 from broker.transactions.coordinator import TransactionCoordinator
 from broker.transactions.markers import MarkerManager
-from broker.transactions.store import TransactionStore
+from broker.transactions.state_manager import TransactionStateManager
 from broker.transactions.verifier import TransactionVerifier, UnsupportedByPeerError
 from log.topic_partition import TopicPartition
 from network.client.connection import Connection, ConnectionFailed
@@ -107,7 +107,7 @@ class Transactions:
         topic = InternalTopic(
             TRANSACTION_TOPIC, broker.replica_manager, lambda question: self.verifier.verify(question)
         )
-        store = TransactionStore(topic, self._partitions, broker.clock, settings)
+        store = TransactionStateManager(topic, self._partitions, broker.clock, settings)
         self._leaders = MetadataLeaders(broker)
         markers = MarkerManager(
             store, self._leaders, self._send_markers, scheduler, clock=broker.clock, workers=broker.workers

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from controller.replica_placement import assign_replicas
 from controller.zk import paths
 from controller.zk.client import ZkClient
 from controller.zk.ops import Code
 from controller.zk.payloads import ReplicaAssignment, TopicZnode
-from controller.zk.placement import assign_replicas
 from controller.zk.session import ZkError
 from controller.zk.topic_names import check_collision, check_topic_name
 from network.protocol.errors import ApiError, ErrorCode

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from controller.zk import paths
 from controller.zk.access import ControllerMovedError
-from controller.zk.election import ControllerZnodes
+from controller.zk.controllership import ControllerZnodes
 from controller.zk.ops import Check, Code, Multi, SetData
 from controller.zk.payloads import decode_config, decode_config_change, encode_config, encode_config_change
 from controller.zk.session import ZkError

@@ -18,7 +18,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from log import truncation
-from log.cleaner.log_cleaner import CleanerConfig, LogCleaner
+from log.cleaner.cleaner_threads import CleanerConfig, LogCleaner
 from log.config import LogConfig
 from log.errors import InconsistentTopicIdError, StorageError
 from log.files.checkpoint import OffsetCheckpoint

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
+from network.client.cluster_balance import Broker, Placement, Plan, PlanError, make_plan
 from network.client.cluster_client import ClusterClient
-from network.cluster_balance import Broker, Placement, Plan, PlanError, make_plan
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from spark_jobs.jobs.html import bars, heading, page, paragraph, table

@@ -14,7 +14,7 @@ from typing import Literal
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from broker.coordinator.internal_topics import partition_for
+from broker.coordinator.internal_topic_names import partition_for
 from tests.clients.offsets import committed_offsets
 from tests.reference import kafka
 from tests.support.cluster import Cluster

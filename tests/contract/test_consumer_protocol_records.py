@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from broker.coordinator.internal_topics import partition_for
+from broker.coordinator.internal_topic_names import partition_for
 from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.records import loader
 from log.records.batch import iter_batches

@@ -10,7 +10,7 @@ import pytest
 
 from log.appends import append_as_leader
 from log.cleaner.cleanable import cleanable_offsets, log_to_clean
-from log.cleaner.cleaner import Cleaner
+from log.cleaner.cleaning_pass import Cleaner
 from log.config import LogConfig
 from log.partition_log import PartitionLog
 from log.records.compression import Codec

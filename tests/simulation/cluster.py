@@ -11,7 +11,7 @@ from typing import Any
 from broker.config.versions import MetadataVersion
 from controller.config import ControllerConfig
 from controller.controller import Controller
-from controller.leader_elections import ElectionType
+from controller.election_requests import ElectionType
 from controller.zk.access import ControllerMovedError
 from controller.zk.admin import AdminZkClient
 from controller.zk.client import ZkClient

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from controller import election, isr_changes, partition_state_machine, replica_state_machine
+from controller import isr_changes, leader_election_rules, partition_state_machine, replica_state_machine
 from controller.context import ControllerContext
 from controller.controller import Controller
-from controller.election import Election
 from controller.isr_changes import IsrChanges
+from controller.leader_election_rules import Election
 from controller.reassignment import Reassignment
 from controller.replica_state_machine import ReplicaStateMachine
 from controller.zk.access import UNFENCED, ZnodeAccess
@@ -64,7 +64,7 @@ def elections_do_not_raise_the_leader_epoch(patch: Patch) -> None:
     def elected(state: PartitionState, leader: int, isr: tuple[int, ...]) -> PartitionState:
         return replace(state, leader=leader, isr=isr)
 
-    patch.setattr(election, "_elected", elected)
+    patch.setattr(leader_election_rules, "_elected", elected)
 
 
 @mutation

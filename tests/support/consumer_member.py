@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from broker.coordinator.internal_topics import partition_for
+from broker.coordinator.internal_topic_names import partition_for
 from network.client.connection import Connection
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup

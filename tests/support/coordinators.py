@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from broker.coordinator.internal_topics import partition_for
+from broker.coordinator.internal_topic_names import partition_for
 from broker.dev.polling import wait_until
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions

@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from broker.coordinator.topic_log import Batch
+from broker.coordinator.coordinator_log import Batch
 from log.records.batch_reader import read_batches
 from tests.support.paths import shared_golden
 

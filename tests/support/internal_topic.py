@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from broker.coordinator.topic_log import Batch
+from broker.coordinator.coordinator_log import Batch
 from log.records.batch import RecordBatch
 from log.records.record import ControlType, EndTxnMarker, build_end_txn_marker, iter_records
 from network.protocol.errors import ErrorCode

@@ -11,7 +11,7 @@ from broker.transactions.coordinator import (
 )
 from broker.transactions.markers import MarkerManager
 from broker.transactions.state import TransactionState
-from broker.transactions.store import TransactionStore
+from broker.transactions.state_manager import TransactionStateManager
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.write_txn_markers import (
@@ -59,7 +59,7 @@ class Cluster:
 
     def restart(self, epoch: int = 0) -> None:
         config = TransactionConfig()
-        store = TransactionStore(self.log, 1, self.clock, config)
+        store = TransactionStateManager(self.log, 1, self.clock, config)
         markers = MarkerManager(store, self.leaders, self.transport, self.scheduler, threaded=False)
         self.coordinator = TransactionCoordinator(store, markers, self, self.scheduler, self.clock, config)
         self.coordinator.startup()

@@ -71,7 +71,7 @@ CHANCE = {
     "log/local_log.py": 1,
     "log/files/names.py": 1,
     "controller/zk/brokers.py": 1,
-    "controller/zk/placement.py": 1,
+    "controller/replica_placement.py": 1,
     "broker/groups/coordinator.py": 1,
     "broker/fetching/fetch_session.py": 1,
 }

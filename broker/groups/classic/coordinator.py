@@ -26,7 +26,7 @@ from broker.groups.classic.requests import (
 )
 from broker.groups.classic.states import Event, GroupState
 from broker.groups.config import GroupConfig
-from broker.groups.owned import OwnedGroups
+from broker.groups.metadata_manager import GroupMetadataManager
 from broker.groups.records.writer import GroupWriter
 from network.protocol.errors import ErrorCode
 
@@ -38,7 +38,7 @@ class ClassicGroupCoordinator:
 
     def __init__(
         self,
-        owned: OwnedGroups,
+        owned: GroupMetadataManager,
         writer: GroupWriter,
         config: GroupConfig,
         rebalancer: Rebalancer,

@@ -15,7 +15,7 @@ from broker.groups.classic.rebalance import Rebalancer
 from broker.groups.classic.requests import JoinCallback, JoinRequest, JoinResult, Protocols
 from broker.groups.classic.states import Event, GroupState
 from broker.groups.config import GroupConfig
-from broker.groups.owned import OwnedGroups
+from broker.groups.metadata_manager import GroupMetadataManager
 from broker.groups.records.writer import GroupWriter
 from network.protocol.errors import ErrorCode
 
@@ -39,7 +39,7 @@ class Joining:
 
     def __init__(
         self,
-        owned: OwnedGroups,
+        owned: GroupMetadataManager,
         writer: GroupWriter,
         config: GroupConfig,
         rebalancer: Rebalancer,

@@ -28,8 +28,8 @@ from broker.groups.consumer.reconciliation import reconcile
 from broker.groups.consumer.requests import HeartbeatCallback, HeartbeatRequest, HeartbeatResult
 from broker.groups.consumer.timers import MemberTimers
 from broker.groups.consumer.update import Update
+from broker.groups.metadata_manager import GroupMetadataManager
 from broker.groups.migration import Migration
-from broker.groups.owned import OwnedGroups
 from broker.groups.records.writer import GroupWriter
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.uuids import new_uuid, to_text
@@ -47,7 +47,7 @@ class ConsumerGroupCoordinator:
 
     def __init__(
         self,
-        owned: OwnedGroups,
+        owned: GroupMetadataManager,
         writer: GroupWriter,
         config: ConsumerGroupConfig,
         topics: TopicsView,

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable
 from broker.coordinator.append_errors import Caller, told
 from broker.groups.base import GroupBase
 from broker.groups.config import GroupConfig
+from broker.groups.metadata_manager import GroupMetadataManager
 from broker.groups.meters import GroupMeters
 from broker.groups.offsets.committer import TransactionalProducer
 from broker.groups.offsets.group_offsets import CommittedOffset, OffsetAndMetadata
-from broker.groups.owned import OwnedGroups
 from broker.groups.records.writer import GroupWriter
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ErrorCode
@@ -26,7 +26,9 @@ Results = dict[TopicPartition, ErrorCode]
 class OffsetCommits:
     """Thread-safe. `_lock` guards the list of open transactions and may be taken under a group's lock."""
 
-    def __init__(self, owned: OwnedGroups, writer: GroupWriter, config: GroupConfig, meters: GroupMeters) -> None:
+    def __init__(
+        self, owned: GroupMetadataManager, writer: GroupWriter, config: GroupConfig, meters: GroupMeters
+    ) -> None:
         self._owned = owned
         self._writer = writer
         self._config = config

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Iterable
 
 from broker.groups.base import GroupBase
 from broker.groups.config import GroupConfig
+from broker.groups.metadata_manager import GroupMetadataManager
 from broker.groups.meters import GroupMeters
-from broker.groups.owned import OwnedGroups
 from broker.groups.records import keys
 from broker.groups.records.writer import GroupWriter
 from log.topic_partition import TopicPartition
@@ -21,7 +21,7 @@ class OffsetRemoval:
     """Thread-safe."""
 
     def __init__(
-        self, owned: OwnedGroups, writer: GroupWriter, clock: Clock, config: GroupConfig, meters: GroupMeters
+        self, owned: GroupMetadataManager, writer: GroupWriter, clock: Clock, config: GroupConfig, meters: GroupMeters
     ) -> None:
         self._owned = owned
         self._writer = writer

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from broker.groups.base import GroupBase
+from broker.groups.metadata_manager import GroupMetadataManager
 from broker.groups.offsets.commits import OffsetCommits, Offsets, Results
 from broker.groups.offsets.committer import Committer, TransactionalProducer
 from broker.groups.offsets.group_offsets import OffsetAndMetadata
 from broker.groups.offsets.removal import OffsetRemoval
-from broker.groups.owned import OwnedGroups
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ErrorCode
 
@@ -32,7 +32,7 @@ class OffsetService:
 
     def __init__(
         self,
-        owned: OwnedGroups,
+        owned: GroupMetadataManager,
         commits: OffsetCommits,
         removal: OffsetRemoval,
         note_commit: Callable[[GroupBase, str], None],

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from broker.coordinator.topic_log import Batch
+from broker.coordinator.coordinator_log import Batch
 from broker.groups.base import GroupBase
 from broker.groups.classic.group import ClassicGroup
 from broker.groups.consumer import changes

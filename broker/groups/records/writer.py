@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from broker.coordinator.append_errors import Caller, told
-from broker.coordinator.internal_topics import partition_for
-from broker.coordinator.topic_log import TopicLog
+from broker.coordinator.coordinator_log import CoordinatorLog
+from broker.coordinator.internal_topic_names import partition_for
 from broker.groups.classic.group import ClassicGroup
 from broker.groups.config import GroupConfig
 from broker.groups.offsets.committer import TransactionalProducer
@@ -26,7 +26,7 @@ Entry = tuple[bytes, bytes | None]
 class GroupWriter:
     """Thread-safe. Callbacks may run at once or on another thread."""
 
-    def __init__(self, log: TopicLog, partitions: int, clock: Clock, config: GroupConfig) -> None:
+    def __init__(self, log: CoordinatorLog, partitions: int, clock: Clock, config: GroupConfig) -> None:
         self._log = log
         self._partitions = partitions
         self._clock = clock

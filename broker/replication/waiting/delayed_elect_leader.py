@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from broker.cluster.metadata_cache import MetadataCache
-from controller.leader_elections import ElectionResult
+from controller.election_requests import ElectionResult
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ErrorCode
 from timer.purgatory import DelayedOperation

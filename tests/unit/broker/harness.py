@@ -12,6 +12,7 @@ import pytest
 from broker.cluster.metadata_cache import MetadataCache
 from broker.config.kafka_config import KafkaConfig
 from broker.metrics import MetricsRegistry
+from broker.replication.become_leader_or_follower import RoleChanges
 from broker.replication.follower.fetch_state import InitialFetchState
 from broker.replication.follower.fetcher import FailedPartitions
 from broker.replication.follower.fetcher_manager import FetcherManager
@@ -21,7 +22,6 @@ from broker.replication.partitions import Partitions
 from broker.replication.replica_manager import ReplicaManager
 from broker.replication.replica_traffic import ReplicaTraffic
 from broker.replication.results import PartitionAppendResult
-from broker.replication.role_changes import RoleChanges
 from broker.replication.throttle import ReplicationThrottles
 from broker.replication.waiting.purgatories import DelayedOperations
 from broker.requests.action_queue import ActionQueue

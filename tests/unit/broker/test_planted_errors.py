@@ -27,7 +27,7 @@ from broker.transactions.verifier import TransactionVerifier
 from controller.channel_manager import BrokerChannel
 from controller.event_manager import ControllerEventManager, ControllerState, Event
 from controller.zk.reruns import Reruns
-from log.cleaner.log_cleaner import CleanerConfig, LogCleaner
+from log.cleaner.cleaner_threads import CleanerConfig, LogCleaner
 from log.topic_partition import TopicPartition
 from network.protocol.api import API, ApiKey
 from network.protocol.errors import ErrorCode

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.replica_placement import alternate_racks, assign_replicas
 from controller.zk import paths
 from controller.zk.admin import AdminZkClient
 from controller.zk.change_listener import CHANGE_EXPIRATION_MS, ChangeListener
 from controller.zk.client import ZkClient
 from controller.zk.payloads import ReplicaAssignment, TopicZnode
-from controller.zk.placement import alternate_racks, assign_replicas
 from controller.zk.topic_names import check_collision, check_topic_name
 from network.protocol.errors import ApiError, ErrorCode
 

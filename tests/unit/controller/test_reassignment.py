@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from controller.leader_elections import ElectionResult, ElectionType
+from controller.election_requests import ElectionResult, ElectionType
 from controller.states import PartitionReplica, ReplicaStatus
 from controller.zk import paths
 from controller.zk.ops import Create, SetData

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from log.appends import append_as_leader
 from log.cleaner.cleanable import cleanable_offsets, is_candidate, log_to_clean
-from log.cleaner.cleaner import Cleaner, group_segments
-from log.cleaner.log_cleaner import CleanerConfig, LogCleaner, Throttler
+from log.cleaner.cleaner_threads import CleanerConfig, LogCleaner, Throttler
+from log.cleaner.cleaning_pass import Cleaner, group_segments
 from log.cleaner.manager import CleanerManager
 from log.cleaner.offset_map import OffsetMap
 from log.config import LogConfig

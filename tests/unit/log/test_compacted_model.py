@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from log.appends import append_as_leader
-from log.cleaner.log_cleaner import LogCleaner
+from log.cleaner.cleaner_threads import LogCleaner
 from log.config import LogConfig
 from log.fetch_data import FetchIsolation
 from log.records.batch import RecordBatch

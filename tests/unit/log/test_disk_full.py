@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from log.cleaner.log_cleaner import CleanerConfig
+from log.cleaner.cleaner_threads import CleanerConfig
 from log.config import LogConfig
 from log.errors import StorageError
 from log.partition_log import PartitionLog

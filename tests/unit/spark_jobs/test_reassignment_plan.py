@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from network.cluster_balance import Broker, Placement, make_plan
+from network.client.cluster_balance import Broker, Placement, make_plan
 from spark_jobs.jobs.reassignment_plan import report
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from broker.config.broker_keys import BROKER_KEYS
-from broker.config.dynamic import BOUND_AT_START
+from broker.config.dynamic_checks import BOUND_AT_START
 from broker.config.honoured import NOT_HONOURED
 from broker.config.keys import UpdateMode
 from broker.config.reconfiguration import Reconfiguration

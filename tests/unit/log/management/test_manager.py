@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from log.appends import append_as_follower, append_as_leader
-from log.cleaner.log_cleaner import CleanerConfig
+from log.cleaner.cleaner_threads import CleanerConfig
 from log.config import LogConfig
 from log.errors import InconsistentMetadataError, InconsistentTopicIdError, LogDirNotFoundError, LogError, StorageError
 from log.management.log_dir import LogDirLockedError

@@ -10,7 +10,7 @@ import pytest
 from broker.replication.log_dirs import future_log
 from broker.replication.log_dirs.future_log import Progress
 from broker.replication.partition import Partition
-from log.cleaner.log_cleaner import CleanerConfig
+from log.cleaner.cleaner_threads import CleanerConfig
 from log.config import LogConfig
 from log.errors import StorageError
 from log.management.manager import LogManager, LogManagerSettings

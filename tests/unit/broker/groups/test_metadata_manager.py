@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.coordinator.topic_log import Batch
+from broker.coordinator.coordinator_log import Batch
 from tests.support.groups import PARTITIONS, Coordinator
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from broker.coordinator.internal_topics import OFFSETS_TOPIC, partition_for
+from broker.coordinator.coordinator_log import CoordinatorLog
+from broker.coordinator.internal_topic_names import OFFSETS_TOPIC, partition_for
 from broker.coordinator.ownership import Ownership
-from broker.coordinator.topic_log import TopicLog
 from broker.groups.base import G, GroupBase
 from broker.groups.classic.group import ClassicGroup
 from broker.groups.config import GroupConfig
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 Groups = dict[str, GroupBase]
 
 
-class OwnedGroups:
+class GroupMetadataManager:
     """Thread-safe: the ownership's lock guards the maps, and may be taken under a group's lock.
 
     `is_active` from the coordinator's start to its shutdown.
@@ -33,7 +33,7 @@ class OwnedGroups:
 
     def __init__(
         self,
-        log: TopicLog,
+        log: CoordinatorLog,
         partitions: int,
         clock: Clock,
         config: GroupConfig,

@@ -13,7 +13,7 @@ Batch = RecordBatch | LegacyBatch
 ALL_REPLICAS = -1
 
 
-class TopicLog(Protocol):
+class CoordinatorLog(Protocol):
     """The partitions of one internal topic."""
 
     def append(

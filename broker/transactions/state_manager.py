@@ -11,9 +11,9 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 
 from broker.coordinator.append_errors import Caller, told
-from broker.coordinator.internal_topics import TRANSACTION_TOPIC, partition_for
+from broker.coordinator.coordinator_log import ALL_REPLICAS, CoordinatorLog
+from broker.coordinator.internal_topic_names import TRANSACTION_TOPIC, partition_for
 from broker.coordinator.ownership import Owned, Ownership
-from broker.coordinator.topic_log import ALL_REPLICAS, TopicLog
 from broker.transactions import records
 from broker.transactions.config import TransactionConfig
 from broker.transactions.state import MAY_EXPIRE, PREPARED, TransactionMetadata, TransactionState, Transition
@@ -30,14 +30,14 @@ Ids = dict[str, TransactionMetadata]
 _TOMBSTONE_OVERHEAD = 40
 
 
-class TransactionStore:
+class TransactionStateManager:
     """Cache and log of the ids. Thread-safe; the ownership's lock guards the maps, each id's own lock its values.
 
     `is_active` from the coordinator's start to its shutdown. Order of locks: an id's lock may be held when the
     ownership's is taken, never the other way round.
     """
 
-    def __init__(self, log: TopicLog, partitions: int, clock: Clock, config: TransactionConfig) -> None:
+    def __init__(self, log: CoordinatorLog, partitions: int, clock: Clock, config: TransactionConfig) -> None:
         self.is_active = False
         self.partitions = partitions
         self._log = log

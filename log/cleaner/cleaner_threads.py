@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from log.cleaner.cleanable import LogToClean
-from log.cleaner.cleaner import Cleaner
+from log.cleaner.cleaning_pass import Cleaner
 from log.cleaner.manager import CleanerManager
 from log.cleaner.survivors import CleanerStats
 from log.errors import LogCleaningAbortedError, LogError, StorageError

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from network.cluster_balance import Broker, Placement, PlanError, drain_plan, make_plan
+from network.client.cluster_balance import Broker, Placement, PlanError, drain_plan, make_plan
 
 
 def loads(placements: list[Placement], brokers: list[Broker]) -> dict[int, int]:

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from controller.election import (
+from controller.leader_election_rules import (
     elect_for_controlled_shutdown,
     elect_for_reassignment,
     elect_offline,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.coordinator.internal_topics import partition_for
+from broker.coordinator.internal_topic_names import partition_for
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,10 @@ from typing import TypeVar
 from controller.broker_changes import BrokerChanges
 from controller.context import ControllerContext
 from controller.core import ControllerCore
+from controller.election_requests import ElectionResult, ElectionType, LeaderElections
 from controller.event_manager import ControllerState, Event
 from controller.features import Features, FeatureUpdate
 from controller.isr_changes import IsrChanges
-from controller.leader_elections import ElectionResult, ElectionType, LeaderElections
 from controller.reassignment import PartitionError, Reassignment
 from controller.zk.access import ControllerMovedError
 from controller.zk.payloads import ReplicaAssignment
