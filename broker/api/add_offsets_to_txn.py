@@ -1,6 +1,9 @@
 """AddOffsetsToTxn (key 25, versions 0-4): a consumer group's offsets become part of the transaction.
 
 The partition of `__consumer_offsets` that holds the group is added; TxnOffsetCommit then writes to it.
+
+Versions: 1 a throttled client waits by itself (KIP-219); 2 PRODUCER_FENCED in place of INVALID_PRODUCER_EPOCH;
+3 flexible; 4 TRANSACTION_ABORTABLE (KIP-890).
 """
 
 from __future__ import annotations

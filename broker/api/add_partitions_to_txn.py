@@ -2,7 +2,10 @@
 
 Versions 0 to 3 come from producers and add partitions to their transaction before the first record goes there.
 Versions 4 and 5 come from brokers, for many transactions at once, mostly to verify only (KIP-890); they need
-CLUSTER_ACTION and their topics are not authorised again. Version 2 names PRODUCER_FENCED, 5 TRANSACTION_ABORTABLE.
+CLUSTER_ACTION and their topics are not authorised again.
+
+Versions: 1 a throttled client waits by itself (KIP-219); 2 PRODUCER_FENCED in place of INVALID_PRODUCER_EPOCH;
+3 flexible; 4 brokers' requests for many transactions, and verification only (KIP-890); 5 TRANSACTION_ABORTABLE.
 """
 
 from __future__ import annotations

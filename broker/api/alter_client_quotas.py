@@ -3,6 +3,8 @@
 Refused, entity by entity: this broker enforces no quotas of clients yet, and whoever sets a limit relies on it. Storing
 it would tell them that it holds. Nothing is written, also not by a request that only validates; quotas that brokers
 of Apache Kafka have stored are left alone and described.
+
+Versions: 1 flexible.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""AlterConfigs (key 33, versions 0-2): replace all overrides of a resource. Any broker answers."""
+"""AlterConfigs (key 33, versions 0-2): replace all overrides of a resource. Any broker answers.
+
+Versions: 1 a throttled client waits by itself (KIP-219); 2 flexible.
+"""
 
 from __future__ import annotations
 

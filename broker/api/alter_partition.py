@@ -1,4 +1,8 @@
-"""AlterPartition (key 56, versions 0-3): a leader asks the controller to change an ISR."""
+"""AlterPartition (key 56, versions 0-3): a leader asks the controller to change an ISR.
+
+Versions: 1 leader recovery state (KIP-704); 2 topics by id; 3 broker epochs of the new ISR, of which old ones are
+refused (KIP-903).
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 The answer says whether each move was taken on; DescribeLogDirs tells how far it is. A partition that is not here yet
 answers REPLICA_NOT_AVAILABLE, and is made in the directory when it comes.
+
+Versions: 1 a throttled client waits by itself (KIP-219); 2 flexible.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 Answers from the handler table, in ascending order of keys, so nothing unbuilt is advertised. A version above 4 is
 answered in version 0 with UNSUPPORTED_VERSION and the one range a client needs to try again. From version 3 the client
 names its software, which is remembered with the connection.
+
+Versions: 1 throttle time; 2 a throttled client waits by itself (KIP-219); 3 flexible, the client's software (KIP-511)
+and features (KIP-584); 4 features whose lowest level is 0.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """ConsumerGroupDescribe (key 69, versions 0-1): state and members of groups of the consumer protocol (KIP-848).
 
-A classic group is answered GROUP_ID_NOT_FOUND, as one that does not exist; clients then ask with DescribeGroups. 1
-tells which protocol each member speaks.
+A classic group is answered GROUP_ID_NOT_FOUND, as one that does not exist; clients then ask with DescribeGroups.
 
 Without `consumer` among `group.coordinator.rebalance.protocols`, version 0 only is offered and every group answered
 UNSUPPORTED_VERSION, as Kafka does in ZooKeeper mode.
+
+Versions: 1 which protocol each member speaks.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """ConsumerGroupHeartbeat (key 68, versions 0-1): membership in a group of the consumer protocol (KIP-848).
 
-One request joins, changes the subscription, keeps the session, takes partitions and gives them up, and leaves. 1
-subscriptions by regular expression, and member ids that the client makes.
+One request joins, changes the subscription, keeps the session, takes partitions and gives them up, and leaves.
 
 Without `consumer` among `group.coordinator.rebalance.protocols`, version 0 only is offered and every request answered
 UNSUPPORTED_VERSION, as Kafka does in ZooKeeper mode; clients then use the classic protocol.
+
+Versions: 1 subscriptions by regular expression, and member ids that the client makes.
 """
 
 from __future__ import annotations

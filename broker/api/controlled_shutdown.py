@@ -1,4 +1,8 @@
-"""ControlledShutdown (key 7, versions 0-3): a broker asks the controller to move its leaderships away."""
+"""ControlledShutdown (key 7, versions 0-3): a broker asks the controller to move its leaderships away.
+
+Versions: 1 a client id in the header; 2 the broker's epoch, by which a request of its former life is refused;
+3 flexible.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
 """CreateDelegationToken (key 38, versions 0-3): a token that logs in as its owner.
 
-Refused as long as the broker keeps no tokens. 3 an owner other than the caller, and who asked for it.
+Refused as long as the broker keeps no tokens.
+
+Versions: 1 a throttled client waits by itself (KIP-219); 2 flexible; 3 an owner other than the caller, and who asked
+for it (KIP-373).
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""CreatePartitions (key 37, versions 0-3): controller only; grow topics."""
+"""CreatePartitions (key 37, versions 0-3): controller only; grow topics.
+
+Versions: 1 a throttled client waits by itself (KIP-219); 2 flexible; 3 a mutation quota refuses the request in place of
+slowing it down (KIP-599).
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,12 @@
 """CreateTopics (key 19, versions 0-7): controller only.
 
 -1 partitions or replicas mean the broker's defaults. Answered when every partition has a leader in this broker's
-metadata; REQUEST_TIMED_OUT means that the creation goes on. From version 5 the answer shows the resulting configs.
+metadata; REQUEST_TIMED_OUT means that the creation goes on.
 A name that is there twice is refused, each of its entries with an answer of its own.
+
+Versions: 1 checks without creating, and error messages; 2 throttle time; 3 a throttled client waits by itself
+(KIP-219); 4 clients may send -1 for the defaults (KIP-464); 5 flexible, and the resulting configs (KIP-525); 6 a
+mutation quota refuses the request (KIP-599); 7 the topic's id.
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """DeleteAcls (key 31, versions 0-3): remove the ACLs that match filters, each filter with an answer of its own.
 
-Without an authorizer each is SECURITY_DISABLED. 1 pattern types; 3 resources of type USER.
+Without an authorizer each is SECURITY_DISABLED.
+
+Versions: 1 pattern types (KIP-290), and a throttled client waits by itself (KIP-219); 2 flexible; 3 resources of type
+USER (KIP-373).
 """
 
 from __future__ import annotations

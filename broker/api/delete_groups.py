@@ -1,4 +1,7 @@
-"""DeleteGroups (key 42, versions 0-2): forget groups without members, and their offsets."""
+"""DeleteGroups (key 42, versions 0-2): forget groups without members, and their offsets.
+
+Versions: 1 a throttled client waits by itself (KIP-219); 2 flexible.
+"""
 
 from __future__ import annotations
 

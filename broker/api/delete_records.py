@@ -1,6 +1,8 @@
 """DeleteRecords (key 21, versions 0-2): raise the log start of partitions; offset -1 means the high watermark.
 
 Answered when every live replica has raised its own log start, or with REQUEST_TIMED_OUT.
+
+Versions: 1 a throttled client waits by itself (KIP-219); 2 flexible.
 """
 
 from __future__ import annotations

@@ -1,7 +1,11 @@
-"""DeleteTopics (key 20, versions 0-6): controller only. From version 6 a topic may be named by its id.
+"""DeleteTopics (key 20, versions 0-6): controller only.
 
 Every entry of the request has its answer, in the request's order, also when two mean the same topic. An answer to a
 name carries no id; none has a message, for which version 5 made room.
+
+Versions: 1 throttle time; 2 a throttled client waits by itself (KIP-219); 3 TOPIC_DELETION_DISABLED, for which older
+versions get INVALID_REQUEST; 4 flexible; 5 room for error messages, and a mutation quota refuses the request (KIP-599);
+6 topics by id (KIP-516).
 """
 
 from __future__ import annotations

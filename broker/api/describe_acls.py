@@ -1,7 +1,9 @@
 """DescribeAcls (key 29, versions 0-3): the ACLs that match a filter.
 
 Without an authorizer there are none to describe: SECURITY_DISABLED, which clients such as MirrorMaker know to ignore.
-1 pattern types; 3 resources of type USER.
+
+Versions: 1 pattern types (KIP-290), and a throttled client waits by itself (KIP-219); 2 flexible; 3 resources of type
+USER (KIP-373).
 """
 
 from __future__ import annotations

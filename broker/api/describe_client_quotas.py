@@ -1,6 +1,8 @@
 """DescribeClientQuotas (key 48, versions 0-1): the quotas of users, client ids and IPs, as ZooKeeper has them.
 
 An entity is shown when each component of the filter matches; `strict` leaves out entities that have more.
+
+Versions: 1 flexible.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""DescribeCluster (key 60, versions 0-1): the brokers of the cluster and its controller."""
+"""DescribeCluster (key 60, versions 0-1): the brokers of the cluster and its controller.
+
+Versions: 1 whether brokers or controllers are asked for, of which a broker knows brokers only (KIP-919).
+"""
 
 from __future__ import annotations
 

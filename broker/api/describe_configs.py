@@ -1,6 +1,9 @@
 """DescribeConfigs (key 32, versions 0-4): configs of topics, of groups, of this broker, of its loggers.
 
 A broker resource with an empty name is the cluster-wide dynamic default; another broker's id is refused.
+
+Versions: 1 where a value comes from, and its synonyms, in place of whether it is a default (KIP-226); 2 a throttled
+client waits by itself (KIP-219); 3 types and documentation (KIP-569); 4 flexible.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """DescribeDelegationToken (key 41, versions 0-3): the tokens that the caller may see.
 
-Refused as long as the broker keeps no tokens. 3 who asked for each.
+Refused as long as the broker keeps no tokens.
+
+Versions: 1 a throttled client waits by itself (KIP-219); 2 flexible; 3 who asked for each token (KIP-373).
 """
 
 from __future__ import annotations

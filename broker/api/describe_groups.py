@@ -1,6 +1,9 @@
 """DescribeGroups (key 15, versions 0-5): state and members of groups.
 
-A group that does not exist is described as Dead, without an error. 3 authorized operations; 4 instance ids.
+A group that does not exist is described as Dead, without an error.
+
+Versions: 1 throttle time; 2 a throttled client waits by itself (KIP-219); 3 authorized operations (KIP-430); 4 instance
+ids of static members (KIP-345); 5 flexible.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""DescribeLogDirs (key 35, versions 0-4): what each log directory of this broker holds."""
+"""DescribeLogDirs (key 35, versions 0-4): what each log directory of this broker holds.
+
+Versions: 1 a throttled client waits by itself (KIP-219); 2 flexible; 3 a top-level error: not to be authorized is no
+longer an empty answer; 4 total and usable bytes of each directory (KIP-827).
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
-"""ElectLeaders (key 43, versions 0-2): elect preferred leaders, or (from version 1) leaders outside the ISR.
+"""ElectLeaders (key 43, versions 0-2): elect preferred leaders, or leaders outside the ISR.
 
 Controller only; another broker refuses each partition, not the request. Answered when this broker's metadata shows the
 new leaders, or at the timeout. A null list means all partitions; then those that need no election are left out.
+
+Versions: 1 the type of the election and a top-level error (KIP-460), where before there were preferred leaders only;
+2 flexible.
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
 """EndTxn (key 26, versions 0-4): commit or abort the producer's transaction.
 
 Answered once the decision is replicated; the markers follow, and until they are written the id's next transaction
-sees CONCURRENT_TRANSACTIONS. Version 2 names PRODUCER_FENCED.
+sees CONCURRENT_TRANSACTIONS.
+
+Versions: 1 a throttled client waits by itself (KIP-219); 2 PRODUCER_FENCED in place of INVALID_PRODUCER_EPOCH;
+3 flexible; 4 TRANSACTION_ABORTABLE (KIP-890).
 """
 
 from __future__ import annotations

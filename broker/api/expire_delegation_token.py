@@ -1,6 +1,8 @@
 """ExpireDelegationToken (key 40, versions 0-2): end a token now or later.
 
 Refused as long as the broker keeps no tokens.
+
+Versions: 1 a throttled client waits by itself (KIP-219); 2 flexible.
 """
 
 from __future__ import annotations

@@ -5,10 +5,13 @@ to `max_wait_ms`. Sessions (version 7 and later) leave out what has not changed.
 version 13 on. Followers read to the log end and may only ask the leader; consumers read to the high watermark or, with
 read_committed, to the last stable offset, and from version 11 on may ask any replica.
 
-Versions: 1 the answer's throttle time; 3 the request's max_bytes; 4 isolation level, last stable offset and aborted
-transactions; 5 log start offsets; 7 sessions (KIP-227); 9 current leader epoch (KIP-320); 11 rack and preferred read
-replica (KIP-392); 12 flexible, last fetched epoch, divergence and current leader; 13 topic ids (KIP-516); 15 replica
-state in place of the replica id (KIP-903); 16 the current leader's endpoint (KIP-951); 17 the replica's directory id.
+Versions: 1 throttle time; 2 record format 1; 3 max_bytes of the whole answer, in the order of the request (KIP-74);
+4 record format 2, isolation level, last stable offset and aborted transactions; 5 log start offsets;
+6 KAFKA_STORAGE_ERROR; 7 sessions (KIP-227); 8 a throttled client waits by itself (KIP-219); 9 current leader epoch
+(KIP-320); 10 zstd (KIP-110); 11 rack and preferred read replica (KIP-392); 12 flexible, last fetched epoch, divergence
+and current leader (KIP-595); 13 topic ids (KIP-516); 14 OFFSET_MOVED_TO_TIERED_STORAGE, which never occurs here;
+15 replica state in place of the replica id (KIP-903); 16 the current leader's endpoint (KIP-951); 17 the replica's
+directory id.
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
 """FindCoordinator (key 10, versions 0-6): which broker coordinates a group or a transactional id.
 
-The internal topic is created when it is missing. 1 key type and error message; 4 many keys, each with its own answer; 6
-share groups, which ZooKeeper mode does not have.
+The internal topic is created when it is missing.
+
+Versions: 1 key type, error message and throttle time; 2 a throttled client waits by itself (KIP-219); 3 flexible;
+4 many keys, each with its own answer (KIP-699); 5 TRANSACTION_ABORTABLE (KIP-890); 6 share groups, which ZooKeeper mode
+does not have.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Heartbeat (key 12, versions 0-4): a member is alive; the answer tells whether it must join again.
 
-3 static members.
+Versions: 1 throttle time; 2 a throttled client waits by itself (KIP-219); 3 instance ids of static members (KIP-345);
+4 flexible.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """IncrementalAlterConfigs (key 44, versions 0-1): set, delete, append to and subtract from overrides of a resource.
 
 Logger resources are applied at once and not stored.
+
+Versions: 1 flexible.
 """
 
 from __future__ import annotations

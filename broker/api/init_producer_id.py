@@ -2,6 +2,9 @@
 
 Without a transactional id the producer gets a fresh id with epoch 0 from this broker's block of ids. With one, the
 transaction coordinator answers.
+
+Versions: 1 a throttled client waits by itself (KIP-219); 2 flexible; 3 the producer names its id and epoch, to have the
+epoch raised (KIP-360); 4 PRODUCER_FENCED in place of INVALID_PRODUCER_EPOCH; 5 TRANSACTION_ABORTABLE (KIP-890).
 """
 
 from __future__ import annotations

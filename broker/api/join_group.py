@@ -1,7 +1,10 @@
 """JoinGroup (key 11, versions 0-9): enter a group, or its next generation.
 
-Answered when the join phase of the group ends. 1 rebalance timeout; 4 a dynamic member is first given an id; 5 static
-members; 7 protocol type, and a protocol name that may be null; 8 reason; 9 a leader that must not assign.
+Answered when the join phase of the group ends.
+
+Versions: 1 rebalance timeout; 2 throttle time; 3 a throttled client waits by itself (KIP-219); 4 a dynamic member is
+first given an id, with MEMBER_ID_REQUIRED (KIP-394); 5 static members (KIP-345); 6 flexible; 7 protocol type, and a
+protocol name that may be null; 8 reason (KIP-800); 9 a leader that must not assign.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""LeaderAndIsr (key 4, versions 0-7): the controller tells this broker which partitions it leads and follows."""
+"""LeaderAndIsr (key 4, versions 0-7): the controller tells this broker which partitions it leads and follows.
+
+Versions: 1 whether a replica is new: only then is it made while a log directory is offline (KIP-112); 2 the broker's
+epoch, by which a request meant for its former life is refused, and partitions by topic; 3 replicas that a reassignment
+adds and removes; 4 flexible; 5 topic ids, and whether the request names all partitions (KIP-516); 6 leader recovery
+state (KIP-704); 7 whether a KRaft controller sends it.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
 """LeaveGroup (key 13, versions 0-5): members leave, or are removed by an administrator.
 
-Versions 0-2 carry one member, whose error is the top-level one; 3 a list, by member or instance id; 5 reasons.
+Up to version 2 a request names one member, whose error is the top-level one.
+
+Versions: 1 throttle time; 2 a throttled client waits by itself (KIP-219); 3 many members, by member or instance id,
+with errors of their own (KIP-345); 4 flexible; 5 reasons (KIP-800).
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """ListGroups (key 16, versions 0-5): the groups that this broker coordinates.
 
-4 states, and a filter by them; 5 types, and a filter by them. Groups that the caller may not see are left out.
+Groups that the caller may not see are left out.
+
+Versions: 1 throttle time; 2 a throttled client waits by itself (KIP-219); 3 flexible; 4 states, and a filter by them
+(KIP-518); 5 types, and a filter by them (KIP-848).
 """
 
 from __future__ import annotations

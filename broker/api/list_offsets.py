@@ -3,8 +3,9 @@
 Timestamps below zero are special: -1 latest, -2 earliest, -3 (version 7) the record with the largest timestamp,
 -4 (version 8) the earliest local offset, -5 (version 9) the last tiered one. Version 0 answers segment base offsets.
 
-Versions: 1 one timestamp and offset in place of many offsets; 2 isolation level and throttle time; 4 leader epochs;
-6 flexible.
+Versions: 1 one timestamp and offset in place of many offsets; 2 isolation level and throttle time; 3 a throttled client
+waits by itself (KIP-219); 4 leader epochs (KIP-320); 5 OFFSET_NOT_AVAILABLE while a new leader does not know its high
+watermark yet; 6 flexible; 7-9 the special timestamps above.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""ListTransactions (key 66, versions 0-1): the ids that this broker coordinates; version 1 filters by duration."""
+"""ListTransactions (key 66, versions 0-1): the ids that this broker coordinates.
+
+Versions: 1 a filter by duration (KIP-994).
+"""
 
 from __future__ import annotations
 

@@ -5,8 +5,10 @@ Version 12 may ask by topic id. Missing topics are created if the broker and the
 reported with LEADER_NOT_AVAILABLE until they have leaders. A topic that is asked for twice is answered once; names that
 are not there come last, ids first.
 
-Versions: 1 controller, racks and internal topics; 2 cluster id; 3 throttle time; 4 whether to create topics; 5 offline
-replicas; 7 leader epochs; 8 authorized operations (those of the cluster until 10); 9 flexible; 10 topic ids.
+Versions: 1 controller, racks and internal topics, null in place of an empty list for all; 2 cluster id; 3 throttle
+time; 4 whether to create topics; 5 offline replicas (KIP-112); 6 LISTENER_NOT_FOUND for a leader without the listener
+that is asked on, and a throttled client waits by itself (KIP-219); 7 leader epochs (KIP-320); 8 authorized operations
+(KIP-430); 9 flexible; 10 topic ids in the answer (KIP-516); 11 those of the cluster no longer; 12 topics by id.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """OffsetCommit (key 8, versions 0-9): store a group's offsets.
 
-Answered when `__consumer_offsets` has them with the required acknowledgements. Version 0 keeps them in ZooKeeper; 1
-brings the member and its generation, and a timestamp a partition; 2-4 a retention time; 6 leader epochs; 7 static
-members.
+Answered when `__consumer_offsets` has them with the required acknowledgements. Version 0 keeps them in ZooKeeper.
+
+Versions: 1 Kafka keeps the offsets, the member, its generation, and a timestamp a partition; 2 a retention time;
+3 throttle time; 4 a throttled client waits by itself (KIP-219); 5 no retention time any more (KIP-211); 6 leader epochs
+(KIP-320); 7 static members (KIP-345); 8 flexible; 9 errors of the consumer protocol's members (KIP-848).
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
 """OffsetFetch (key 9, versions 0-9): read a group's offsets.
 
-Version 0 reads ZooKeeper; 2 null for all, and a top-level error; 5 leader epochs; 7 stable offsets only; 8 many groups,
-each with its own error; 9 member id and epoch, which groups of the consumer protocol check.
+Version 0 reads ZooKeeper.
+
+Versions: 1 Kafka keeps the offsets; 2 null for all, and a top-level error; 3 throttle time; 4 a throttled client waits
+by itself (KIP-219); 5 leader epochs (KIP-320); 6 flexible; 7 stable offsets only (KIP-447); 8 many groups, each with
+its own error (KIP-709); 9 member id and epoch, which groups of the consumer protocol check (KIP-848).
 """
 
 from __future__ import annotations

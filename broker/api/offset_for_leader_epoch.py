@@ -2,6 +2,9 @@
 
 Followers use it to find where to truncate, consumers to detect that records they read were lost. Leader only. No such
 epoch is not an error: the answer then is epoch -1, offset -1.
+
+Versions: 1 the epoch whose end is told; 2 the current leader epoch, which fences, and throttle time (KIP-320); 3 the
+replica's id: consumers may ask; 4 flexible.
 """
 
 from __future__ import annotations

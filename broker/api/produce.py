@@ -5,9 +5,10 @@ acks -1 when the in-sync replicas have the records, or at the timeout. A partiti
 From version 3 a partition carries exactly one batch of format 2; older versions may carry older formats.
 From version 10 NOT_LEADER_OR_FOLLOWER comes with the leader that this broker knows of.
 
-Versions: 1 the answer's throttle time; 2 log append time; 3 transactional id; 5 log start offset; 8 record errors and
-an error message (KIP-467); 9 flexible; 10 the current leader and its endpoint (KIP-951); 11 TRANSACTION_ABORTABLE
-(KIP-890).
+Versions: 1 throttle time; 2 record format 1 and log append time; 3 record format 2, transactional id (KIP-98);
+4 KAFKA_STORAGE_ERROR; 5 log start offset; 6 a throttled client waits by itself (KIP-219); 7 zstd (KIP-110); 8 record
+errors and an error message (KIP-467); 9 flexible; 10 the current leader and its endpoint (KIP-951);
+11 TRANSACTION_ABORTABLE (KIP-890).
 """
 
 from __future__ import annotations

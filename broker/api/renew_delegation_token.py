@@ -1,6 +1,8 @@
 """RenewDelegationToken (key 39, versions 0-2): let a token live on.
 
 Refused as long as the broker keeps no tokens.
+
+Versions: 1 a throttled client waits by itself (KIP-219); 2 flexible.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """SaslAuthenticate (key 36, versions 0-2): one round of authentication.
 
 As with SaslHandshake, the transport layer takes what belongs to an authentication; the rest is ILLEGAL_SASL_STATE.
+
+Versions: 1 how long the session lasts (KIP-368); 2 flexible.
 """
 
 from __future__ import annotations

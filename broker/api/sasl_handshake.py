@@ -2,6 +2,8 @@
 
 On a SASL listener the transport layer takes this request before any handler sees it. What comes here is a handshake on
 a connection that has nothing to authenticate, or has done so already: ILLEGAL_SASL_STATE, and the connection stays.
+
+Versions: 1 the mechanism's messages follow in SaslAuthenticate, before as bare bytes (KIP-152).
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""StopReplica (key 5, versions 0-4): the controller tells this broker to stop, and maybe delete, replicas."""
+"""StopReplica (key 5, versions 0-4): the controller tells this broker to stop, and maybe delete, replicas.
+
+Versions: 1 the broker's epoch, by which a request meant for its former life is refused; 2 flexible; 3 leader epochs,
+and whether to delete, for each partition (KIP-570); 4 whether a KRaft controller sends it.
+"""
 
 from __future__ import annotations
 

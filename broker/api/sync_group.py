@@ -1,6 +1,9 @@
 """SyncGroup (key 14, versions 0-5): the leader brings the assignment, everybody gets their part of it.
 
-Answered when the assignment is stored. 3 static members; 5 protocol type and name are required and checked.
+Answered when the assignment is stored.
+
+Versions: 1 throttle time; 2 a throttled client waits by itself (KIP-219); 3 static members (KIP-345); 4 flexible;
+5 protocol type and name, which are required and checked (KIP-559).
 """
 
 from __future__ import annotations

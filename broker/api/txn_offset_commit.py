@@ -1,7 +1,7 @@
 """TxnOffsetCommit (key 28, versions 0-4): offsets that take effect when the producer's transaction commits.
 
-2 leader epochs and COORDINATOR_LOAD_IN_PROGRESS; 3 the member and its generation, so that zombies are refused;
-4 TRANSACTION_ABORTABLE.
+Versions: 1 a throttled client waits by itself (KIP-219); 2 leader epochs, and COORDINATOR_LOAD_IN_PROGRESS; 3 flexible,
+the member and its generation, so that zombies are refused (KIP-447); 4 TRANSACTION_ABORTABLE (KIP-890).
 """
 
 from __future__ import annotations

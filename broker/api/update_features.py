@@ -1,4 +1,7 @@
-"""UpdateFeatures (key 57, versions 0-1): controller only. In ZooKeeper mode brokers support no features."""
+"""UpdateFeatures (key 57, versions 0-1): controller only. In ZooKeeper mode brokers support no features.
+
+Versions: 1 the kind of a downgrade, and checks without a change (KIP-584).
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,10 @@
 
 Afterwards everything is checked that waits for metadata: topic creation and deletion, elections, and at the first one
 what clients have asked since the broker started.
+
+Versions: 1 many endpoints a broker; 2 racks; 3 listener names; 4 offline replicas; 5 the broker's epoch, by which a
+request meant for its former life is refused, and partitions by topic; 6 flexible; 7 topic ids; 8 whether a KRaft
+controller sends it, and whether the request names all partitions.
 """
 
 from __future__ import annotations

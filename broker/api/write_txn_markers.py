@@ -3,6 +3,8 @@
 Every marker becomes one control batch a partition, appended with acks=all. Markers in `__consumer_offsets` also decide
 the offsets that were committed in the transaction. Needs ALTER or CLUSTER_ACTION on the cluster: an operator ends a
 hanging transaction with the same request.
+
+Versions: 1 flexible.
 """
 
 from __future__ import annotations

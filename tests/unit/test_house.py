@@ -126,6 +126,13 @@ class TestProduct:
         assert set(found) == set(LONG), found
 
 
+def described_versions(docstring: str) -> list[int]:
+    """The versions that a docstring's last paragraph names: `Versions: 1 this; 2-3 that; ...`."""
+    _, found, notes = docstring.partition("\n\nVersions: ")
+    spans = [note.split()[0].partition("-") for note in notes.split(";")] if found else []
+    return [version for low, _, high in spans for version in range(int(low), int(high or low) + 1)]
+
+
 class TestHandlers:
     """`broker/api` against the table of the wire."""
 
@@ -140,6 +147,13 @@ class TestHandlers:
         text = sys.modules[handler.handle.__module__].__doc__
         assert text is not None
         assert text.startswith((f"{spec.name} (key {key}, {versions}):", f"{spec.name} (key {key}, {versions})."))
+
+    @pytest.mark.parametrize("key", sorted(HANDLERS), ids=lambda key: API[key].name)
+    def test_says_what_each_version_changed(self, key: int) -> None:
+        handler = HANDLERS[key]
+        text = sys.modules[handler.handle.__module__].__doc__
+        assert text is not None
+        assert described_versions(text) == list(range(handler.min_version + 1, handler.max_version + 1))
 
 
 class TestRules:
@@ -206,6 +220,11 @@ class TestRules:
             ("clock", "time.sleep"),
             ("thread", "threading.Thread"),
         ]
+
+    def test_a_version_that_is_left_out_of_a_docstring_is_found(self) -> None:
+        text = "Name (key 1, versions 0-6): x.\n\nFrom 3 on; 5 y.\n\nVersions: 1 a thing of\n2 parts; 3-4 y; 6 z."
+        assert described_versions(text) == [1, 3, 4, 6]
+        assert described_versions("Name (key 1, versions 0-1): x. 1 y.") == []
 
     def test_a_long_function_is_found_and_its_docstring_is_free(self) -> None:
         doc = '    """' + "text\n" * 20 + '    """\n'
