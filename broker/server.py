@@ -45,6 +45,8 @@ from broker.requests.dispatcher import Dispatcher
 from broker.requests.handlers import import_handlers
 from broker.requests.inline_apis import inline_rule
 from broker.requests.registry import handlers_for
+from broker.security.listeners import ListenerSecurity
+from broker.security.peers import PeerSecurity
 from broker.server_gauges import register_server_gauges
 from broker.server_settings import (
     broker_info,
@@ -109,6 +111,7 @@ class BrokerServer:
         self._started_ms = self.clock.wall_ms()
         self.state = BrokerState.NOT_RUNNING
         self.context = BrokerContext()
+        self.context.peer_security = PeerSecurity(config)
         self._stopped = threading.Event()
         self._stop_lock = threading.Lock()
         self._undo: list[tuple[str, Callable[[], None]]] = []
@@ -170,7 +173,7 @@ class BrokerServer:
         )
         self._follow_features()
         self.socket_server = SocketServer(
-            socket_server_config(config),
+            socket_server_config(config, ListenerSecurity(config)),
             Dispatcher(context, handlers).handle,
             clock,
             metrics,
@@ -220,9 +223,11 @@ class BrokerServer:
         for line in warnings(self.config.originals):
             logger.warning("%s", line)
         for endpoint in self.config.listeners:
-            if endpoint.security_protocol == "PLAINTEXT" and not endpoint.is_loopback:
+            protocol = endpoint.security_protocol
+            if protocol in ("PLAINTEXT", "SASL_PLAINTEXT") and not endpoint.is_loopback:
+                lacking = "encryption or authentication" if protocol == "PLAINTEXT" else "encryption"
                 logger.warning(
-                    "listener %s is reachable from other machines without encryption or authentication", endpoint
+                    "listeners: %s is reachable from other machines without %s (%s)", endpoint, lacking, protocol
                 )
 
     def _connect_zookeeper(self) -> KazooSession:
@@ -300,7 +305,12 @@ class BrokerServer:
             self.context.metadata_cache,
             config.control_plane_listener_name or config.inter_broker_listener_name,
             self.clock,
-            connector(str(config.broker_id), self.clock, config.get_int("controller.socket.timeout.ms")),
+            connector(
+                str(config.broker_id),
+                self.clock,
+                config.get_int("controller.socket.timeout.ms"),
+                self.context.peer_security.to_controller,
+            ),
             workers=self.context.workers,
         )
         channel.start()
@@ -320,6 +330,7 @@ class BrokerServer:
             channel=self.controller_channel,
             broker_epoch=lambda: context.broker_epoch,
             workers=context.workers,
+            wrap=context.peer_security.inter_broker,
         )
         context.replica_manager = manager
         context.role_changes = RoleChanges(manager)
@@ -350,7 +361,7 @@ class BrokerServer:
         self.controller_settings = settings
         channels = ChannelManager(
             self.config.broker_id,
-            broker_connection.connector(settings, self.clock),
+            broker_connection.connector(settings, self.clock, self.context.peer_security.to_controller),
             self.clock,
             self.metrics,
             self.context.workers,
@@ -437,7 +448,11 @@ class BrokerServer:
                 _quietly(
                     "controlled shutdown",
                     lambda: controlled_shutdown(
-                        self.config, self.context.metadata_cache, lambda: self.context.broker_epoch, self.clock
+                        self.config,
+                        self.context.metadata_cache,
+                        lambda: self.context.broker_epoch,
+                        self.clock,
+                        self.context.peer_security.to_controller,
                     ),
                 )
             self._stop_everything()

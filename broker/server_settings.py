@@ -10,6 +10,7 @@ from broker.config.cross_checks import parse_ip_overrides
 from broker.config.kafka_config import KafkaConfig
 from broker.config.keys import ConfigError
 from broker.config.topic_config import topic_defaults
+from broker.security.listeners import ListenerSecurity
 from controller.config import ControllerConfig
 from controller.zk.payloads import BrokerInfo, EndPoint
 from log.cleaner.cleaner_threads import CleanerConfig
@@ -96,7 +97,7 @@ def ip_overrides(config: KafkaConfig) -> dict[str, int]:
     return overrides
 
 
-def socket_server_config(config: KafkaConfig) -> SocketServerConfig:
+def socket_server_config(config: KafkaConfig, security: ListenerSecurity) -> SocketServerConfig:
     limits = listener_limits(config)
     listeners = [
         ListenerConfig(
@@ -107,6 +108,8 @@ def socket_server_config(config: KafkaConfig) -> SocketServerConfig:
             num_network_threads=limits[endpoint.listener_name].network_threads,
             max_connections=limits[endpoint.listener_name].connections,
             max_connection_creation_rate=limits[endpoint.listener_name].creation_rate,
+            transport=security.transport(endpoint),
+            authenticator=security.authenticator(endpoint),
         )
         for endpoint in config.listeners
     ]

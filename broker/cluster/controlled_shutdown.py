@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from broker.cluster.metadata_cache import MetadataCache
 from broker.config.kafka_config import KafkaConfig
-from network.client.connection import Connection, ConnectionFailed
+from network.client.connection import Connection, ConnectionFailed, SocketWrapper
 from network.protocol.errors import ErrorCode, ProtocolError
 from network.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from timer.clock import Clock
@@ -19,14 +19,19 @@ logger = logging.getLogger(__name__)
 
 
 def controlled_shutdown(
-    config: KafkaConfig, metadata_cache: MetadataCache, broker_epoch: Callable[[], int], clock: Clock
+    config: KafkaConfig,
+    metadata_cache: MetadataCache,
+    broker_epoch: Callable[[], int],
+    clock: Clock,
+    wrap: SocketWrapper | None = None,
 ) -> bool:
-    """Try up to `controlled.shutdown.max.retries` times; returns whether this broker leads nothing any more."""
+    """Try up to `controlled.shutdown.max.retries` times; returns whether this broker leads nothing any more. `wrap`
+    secures the connection to the controller."""
     attempts = config.get_int("controlled.shutdown.max.retries")
     backoff_ms = config.get_int("controlled.shutdown.retry.backoff.ms")
     never = threading.Condition()
     for attempt in range(1, attempts + 1):
-        if _attempt(config, metadata_cache, broker_epoch(), clock):
+        if _attempt(config, metadata_cache, broker_epoch(), clock, wrap):
             logger.info("controlled shutdown succeeded")
             return True
         if attempt < attempts:
@@ -37,7 +42,9 @@ def controlled_shutdown(
     return False
 
 
-def _attempt(config: KafkaConfig, metadata_cache: MetadataCache, broker_epoch: int, clock: Clock) -> bool:
+def _attempt(
+    config: KafkaConfig, metadata_cache: MetadataCache, broker_epoch: int, clock: Clock, wrap: SocketWrapper | None
+) -> bool:
     controller = metadata_cache.controller_id
     listener = config.control_plane_listener_name or config.inter_broker_listener_name
     node = None if controller is None else metadata_cache.broker_node(controller, listener)
@@ -48,7 +55,9 @@ def _attempt(config: KafkaConfig, metadata_cache: MetadataCache, broker_epoch: i
     version = 3 if config.version.at_least("2.4-IV1") else 2 if config.version.at_least("2.2-IV0") else 1
     timeout_ms = config.get_int("controller.socket.timeout.ms")
     try:
-        with Connection(node.host, node.port, str(config.broker_id), clock, timeout_ms, timeout_ms) as connection:
+        with Connection(
+            node.host, node.port, str(config.broker_id), clock, timeout_ms, timeout_ms, wrap=wrap
+        ) as connection:
             response = connection.call(request, version)
     except (ConnectionFailed, ProtocolError) as error:
         logger.info("controller %d cannot be asked: %s", node.id, error)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from broker.cluster.metadata_cache import MetadataCache, Node
-from network.client.connection import Connection, ConnectionFailed, CorrelationIds
+from network.client.connection import Connection, ConnectionFailed, CorrelationIds, SocketWrapper
 from network.protocol.api import API, ApiKey
 from network.protocol.errors import ErrorCode, ProtocolError
 from network.protocol.messages.api_versions import ApiVersionsRequest
@@ -156,11 +156,13 @@ def _negotiate(connection: Connection) -> dict[int, tuple[int, int]]:
     return {entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys}
 
 
-def connector(client_id: str, clock: Clock, timeout_ms: int) -> Connect:
-    """Connections that go on counting correlation ids over reconnects."""
+def connector(client_id: str, clock: Clock, timeout_ms: int, wrap: SocketWrapper | None = None) -> Connect:
+    """Connections that go on counting correlation ids over reconnects; `wrap` adds TLS or SASL."""
     ids = CorrelationIds()
 
     def connect(node: Node) -> Connection:
-        return Connection(node.host, node.port, client_id, clock, timeout_ms, timeout_ms, correlation_ids=ids)
+        return Connection(
+            node.host, node.port, client_id, clock, timeout_ms, timeout_ms, correlation_ids=ids, wrap=wrap
+        )
 
     return connect

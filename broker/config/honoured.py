@@ -66,7 +66,6 @@ NOT_HONOURED: dict[str, Unkept] = {
         ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location ssl.keystore.password ssl.keystore.type
         ssl.principal.mapping.rules ssl.protocol ssl.provider ssl.secure.random.implementation
         ssl.truststore.certificates ssl.truststore.location ssl.truststore.password ssl.truststore.type"""),
-    **_refused("this broker speaks to others in plain text only", "security.inter.broker.protocol"),
     **_warned("this broker has no TLS", """
         ssl.allow.dn.changes ssl.allow.san.changes ssl.endpoint.identification.algorithm ssl.keymanager.algorithm
         ssl.trustmanager.algorithm"""),

@@ -31,6 +31,7 @@ from timer.worker import Workers
 if TYPE_CHECKING:
     from broker.cluster.controller_channel import ControllerChannel
     from controller.zk.client import ZkClient
+    from network.client.connection import SocketWrapper
 
 
 def make_replica_manager(
@@ -46,7 +47,9 @@ def make_replica_manager(
     channel: ControllerChannel,
     broker_epoch: Callable[[], int],
     workers: Workers,
+    wrap: SocketWrapper | None = None,
 ) -> ReplicaManager:
+    """`wrap` secures the connections to leaders."""
     names = ("Produce", "Fetch", "DeleteRecords", "ElectLeader")
     delayed = DelayedOperations(
         {name: SystemTimer(name, clock, workers=workers) for name in names},
@@ -83,7 +86,7 @@ def make_replica_manager(
         alter_partition=alter_partition,
         partitions=partitions,
         traffic=traffic,
-        fetchers=_make_fetchers(config, clock, side, broker_epoch, metrics, workers),
+        fetchers=_make_fetchers(config, clock, side, broker_epoch, metrics, workers, wrap),
         selector=make_selector(selector_class, metadata_cache, config.broker_id, clock),
         replica_metrics=replica_metrics,
         metrics=metrics,
@@ -99,6 +102,7 @@ def _make_fetchers(
     broker_epoch: Callable[[], int],
     metrics: Metrics,
     workers: Workers,
+    wrap: SocketWrapper | None,
 ) -> FetcherManager:
     """The fetchers of a real broker."""
     failed = FailedPartitions()
@@ -122,6 +126,7 @@ def _make_fetchers(
             config.get_int("replica.socket.timeout.ms"),
             config.get_int("request.timeout.ms"),
             config.get_int("replica.socket.receive.buffer.bytes"),
+            wrap,
         )
         tags = {"clientId": name, "brokerHost": node.host, "brokerPort": str(node.port)}
         received = metrics.meter("kafka.server", "FetcherStats", "BytesPerSec", **tags)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from broker.replication.become_leader_or_follower import RoleChanges
     from broker.replication.replica_manager import ReplicaManager
     from broker.requests.authorization import Authorizer
+    from broker.security.peers import PeerSecurity
     from broker.topics.auto_topic_creation import AutoTopicCreation
     from broker.topics.topic_admin import TopicAdmin
     from broker.transactions.coordinator import TransactionCoordinator
@@ -68,6 +69,7 @@ class BrokerContext:
     fetch_manager: FetchManager
     fetch_max_bytes: int
     authorizer: Authorizer
+    peer_security: PeerSecurity
     zk: ZkClient
     topic_admin: TopicAdmin
     auto_topic_creation: AutoTopicCreation

@@ -54,7 +54,9 @@ class PeerConnections:
         node = self._broker.metadata_cache.broker_node(broker_id, config.inter_broker_listener_name)
         if node is None:
             raise ConnectionFailed(f"broker {broker_id} has no endpoint on {config.inter_broker_listener_name}")
-        made = Connection(node.host, node.port, self._client_id, self._broker.clock)
+        made = Connection(
+            node.host, node.port, self._client_id, self._broker.clock, wrap=self._broker.peer_security.inter_broker
+        )
         with self._lock:
             self._open[broker_id] = made
         return made

@@ -35,6 +35,8 @@ class Authenticator(Protocol):
     """While False every frame of the connection goes to `receive`."""
     principal: str
     """`Type:name`; meaningful once complete."""
+    max_frame_bytes: int
+    """What a frame may announce while not complete (`sasl.server.max.receive.size`); more closes the connection."""
 
     def receive(self, frame: memoryview) -> AuthenticationStep:
         """Take one frame (without its size). Raises `ProtocolError` to close the connection without an answer."""

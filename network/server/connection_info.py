@@ -11,7 +11,8 @@ class ConnectionInfo:
 
     `id` is `localHost:localPort-remoteHost:remotePort-index`. `principal` has the form `Type:name`. `privileged` is
     true on the listener that brokers use among themselves (the control-plane listener where there is one). The
-    ApiVersions handler sets the client software's name and version.
+    ApiVersions handler sets the client software's name and version. An authenticator sets `token_authenticated` for who
+    came with a delegation token.
     """
 
     __slots__ = (
@@ -23,6 +24,7 @@ class ConnectionInfo:
         "security_protocol",
         "software_name",
         "software_version",
+        "token_authenticated",
     )
 
     def __init__(
@@ -40,6 +42,7 @@ class ConnectionInfo:
         self.principal = principal
         self.client_host = client_host
         self.privileged = privileged
+        self.token_authenticated = False
         self.software_name = UNKNOWN_SOFTWARE
         self.software_version = UNKNOWN_SOFTWARE
 

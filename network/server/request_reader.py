@@ -233,8 +233,10 @@ class RequestReader:
             connection.rest = bytes(view[at - 4 :])
             connection.ahead = None
             return False
-        if not 0 <= size <= self._max_request_bytes:
-            limit = self._max_request_bytes
+        limit = self._max_request_bytes
+        if connection.authenticator is not None and not connection.authenticator.complete:
+            limit = min(limit, connection.authenticator.max_frame_bytes)
+        if not 0 <= size <= limit:
             self._refuse(connection, 0, f"announced a request of {size} bytes, the limit is {limit}")
             return False
         pool = self._memory_pool
@@ -325,6 +327,9 @@ class RequestReader:
         self._give_back(pooled)
         authenticator = connection.authenticator
         assert authenticator is not None
+        if not authenticator.complete and len(frame) > authenticator.max_frame_bytes:
+            self._table.close(connection, f"sent {len(frame)} bytes before authentication", logging.WARNING)
+            return
         try:
             step = authenticator.receive(frame)
         except ProtocolError as error:

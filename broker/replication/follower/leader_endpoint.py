@@ -10,7 +10,7 @@ from broker.config.versions import MetadataVersion
 from broker.replication.follower.fetch_session_client import FetchSessionClient, Wanted
 from broker.replication.results import EpochEndOffset
 from log.topic_partition import TopicPartition
-from network.client.connection import Connection, CorrelationIds
+from network.client.connection import Connection, CorrelationIds, SocketWrapper
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.fetch import PartitionData
 from network.protocol.messages.list_offsets import (
@@ -73,7 +73,9 @@ class RemoteLeader:
         connect_timeout_ms: int,
         request_timeout_ms: int,
         receive_buffer_bytes: int,
+        wrap: SocketWrapper | None = None,
     ) -> None:
+        """`wrap` adds TLS or SASL to each connection."""
         self.node = node
         self._broker_id = broker_id
         self._client_id = f"broker-{broker_id}-fetcher-{fetcher_index}"
@@ -83,6 +85,7 @@ class RemoteLeader:
         self._broker_epoch = broker_epoch
         self._timeouts = (connect_timeout_ms, request_timeout_ms)
         self._receive_buffer_bytes = receive_buffer_bytes
+        self._wrap = wrap
         self._ids = CorrelationIds()
         self._connection: Connection | None = None
         self._closed = False
@@ -173,6 +176,7 @@ class RemoteLeader:
                 *self._timeouts,
                 correlation_ids=self._ids,
                 receive_buffer_bytes=self._receive_buffer_bytes,
+                wrap=self._wrap,
             )
             if self._closed:
                 connection.close()

@@ -77,7 +77,7 @@ class PasswordAuthenticator:
     def __init__(self, info: ConnectionInfo, transport: Transport) -> None:
         self.complete = False
         self.principal = ""
-        self.expired = False
+        self.max_frame_bytes = 100
 
     def receive(self, frame: memoryview) -> AuthenticationStep:
         text = bytes(frame)
@@ -135,6 +135,14 @@ def test_garbage_instead_of_authentication(servers: Servers, broker: EchoBroker)
     client, _ = sasl_client(servers, broker)
     client.send(framed(b"garbage"))
     assert client.is_closed()
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_no_large_frame_is_taken_before_authentication(servers: Servers, broker: EchoBroker, whole: bool) -> None:
+    client, connections = sasl_client(servers, broker)
+    client.send(framed(bytes(101)) if whole else struct.pack(">i", 101))
+    assert client.is_closed()
+    wait_until(lambda: connections() == 0, "closed")
 
 
 def test_an_expired_session_is_closed_and_counted(servers: Servers, broker: EchoBroker) -> None:
