@@ -5,6 +5,7 @@ Where the request brings a leader epoch, one that is not current is refused befo
 
 from __future__ import annotations
 
+from broker.replication.isr.changes import update_follower
 from broker.replication.partition import NO_EPOCH, Partition
 from broker.replication.results import (
     CONSUMER_REPLICA_ID,
@@ -36,7 +37,7 @@ def read_records(
     max_bytes: int,
     min_one_message: bool,
     fetch_time_ms: int,
-    update_follower: bool,
+    is_progress: bool,
 ) -> LogReadResult:
     """Read up to `max_bytes` for a fetch; a follower's progress is noted unless the answer diverges.
 
@@ -68,8 +69,9 @@ def read_records(
             result.records = info.records
             result.size = info.records.size
         result.aborted_transactions = info.aborted_transactions
-    if follower is not None and update_follower:
-        partition.update_follower(
+    if follower is not None and is_progress:
+        update_follower(
+            partition,
             follower,
             info.fetch_offset_metadata,
             data.log_start_offset,

@@ -13,6 +13,7 @@ from broker.coordinator.internal_topic_names import INTERNAL_TOPICS
 from broker.fetching.replica_selector import ReplicaSelector
 from broker.replication import partition_reads
 from broker.replication.follower.fetcher_manager import FetcherManager
+from broker.replication.isr.changes import maybe_shrink_isr
 from broker.replication.log_dirs import future_log
 from broker.replication.log_dirs.high_watermarks import HighWatermarkCheckpoints
 from broker.replication.log_dirs.moves import LogDirMoves
@@ -132,7 +133,7 @@ class ReplicaManager:
     def maybe_shrink_isrs(self) -> None:
         """The periodic look at every partition: members of the ISR, and others that only time has made too slow."""
         for partition in self.partitions.online():
-            partition.maybe_shrink_isr()
+            maybe_shrink_isr(partition)
             partition.recheck_high_watermark()
 
     def on_brokers_gone(self) -> None:

@@ -1,21 +1,30 @@
 """The in-sync set of a partition on its leader, and the one change of it that may be in flight.
 
-| state          | committed ISR | maximal ISR | entered by                      | left by                    |
-|----------------|---------------|-------------|---------------------------------|----------------------------|
-| committed      | I             | I           | make-leader, success, refusal   | an expansion or a shrink   |
-| pending expand | I             | I + member  | a follower that qualifies       | answer, newer LeaderAndIsr |
-| pending shrink | I             | I           | the periodic check              | answer, newer LeaderAndIsr |
+| phase          | committed ISR | maximal ISR |
+|----------------|---------------|-------------|
+| committed      | I             | I           |
+| pending expand | I             | I + member  |
+| pending shrink | I             | I           |
 
 The maximal ISR is the largest set that may turn out to be in effect: an expansion counts as soon as it is proposed, a
 shrink only once it is confirmed. The high watermark and acks=all wait for the maximal set; the min.insync.replicas
-tests look at the committed one.
+tests look at the committed one. `machine.py` says what leads from one phase to another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import Enum, IntEnum, auto
+from typing import ClassVar
+
+
+class IsrPhase(Enum):
+    """Whether a change is in flight, and which."""
+
+    COMMITTED = auto()
+    PENDING_EXPAND = auto()
+    PENDING_SHRINK = auto()
 
 
 class LeaderRecoveryState(IntEnum):
@@ -38,6 +47,7 @@ class IsrState:
     """Common face of the three states; compared by identity, because an answer belongs to one proposal only."""
 
     __slots__ = ("committed", "isr", "maximal", "proposal")
+    phase: ClassVar[IsrPhase]
 
     def __init__(
         self, isr: tuple[int, ...], committed: CommittedIsr | None, extra: int | None, proposal: LeaderAndIsr | None
@@ -49,13 +59,10 @@ class IsrState:
         """What to go back to when the proposal is refused; `None` if nothing is in flight."""
         self.proposal = proposal
 
-    @property
-    def in_flight(self) -> bool:
-        return self.proposal is not None
-
 
 class CommittedIsr(IsrState):
     __slots__ = ("recovery_state",)
+    phase = IsrPhase.COMMITTED
 
     def __init__(self, isr: Sequence[int], recovery_state: LeaderRecoveryState = LeaderRecoveryState.RECOVERED) -> None:
         super().__init__(tuple(isr), None, None, None)
@@ -67,6 +74,7 @@ class CommittedIsr(IsrState):
 
 class PendingExpandIsr(IsrState):
     __slots__ = ("member",)
+    phase = IsrPhase.PENDING_EXPAND
 
     def __init__(self, member: int, committed: CommittedIsr, proposal: LeaderAndIsr) -> None:
         super().__init__(committed.isr, committed, member, proposal)
@@ -78,6 +86,7 @@ class PendingExpandIsr(IsrState):
 
 class PendingShrinkIsr(IsrState):
     __slots__ = ("out_of_sync",)
+    phase = IsrPhase.PENDING_SHRINK
 
     def __init__(self, out_of_sync: frozenset[int], committed: CommittedIsr, proposal: LeaderAndIsr) -> None:
         super().__init__(committed.isr, committed, None, proposal)

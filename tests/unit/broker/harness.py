@@ -16,6 +16,7 @@ from broker.replication.become_leader_or_follower import RoleChanges
 from broker.replication.follower.fetch_state import InitialFetchState
 from broker.replication.follower.fetcher import FailedPartitions
 from broker.replication.follower.fetcher_manager import FetcherManager
+from broker.replication.isr import changes
 from broker.replication.metrics import ReplicaMetrics
 from broker.replication.partition import Partition
 from broker.replication.partitions import Partitions
@@ -147,8 +148,8 @@ class LeadingBroker:
         """Broker 2 fetches from this offset."""
         partition = self.partition
         assert partition.log is not None
-        partition.update_follower(
-            partition.remote_replicas[2], LogOffsetMetadata(offset), 0, self.clock.wall_ms(),
+        changes.update_follower(
+            partition, partition.remote_replicas[2], LogOffsetMetadata(offset), 0, self.clock.wall_ms(),
             partition.log.log_end_offset, -1,
         )  # fmt: skip
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from broker.replication.isr import changes
+from broker.replication.isr.machine import IsrEvent
 from broker.replication.isr.state import (
     CommittedIsr,
     LeaderAndIsr,
@@ -81,7 +83,8 @@ def leader(environment: Environment, isr: list[int], epoch: int = 5) -> Partitio
 
 def fetch(partition: Partition, environment: Environment, broker_id: int, offset: int) -> None:
     replica = partition.follower(broker_id, 5)
-    partition.update_follower(
+    changes.update_follower(
+        partition,
         replica,
         LogOffsetMetadata(offset, 0, offset),
         0,
@@ -162,11 +165,11 @@ def test_shrink_holds_the_high_watermark_until_it_is_confirmed(tmp_path: Path) -
     fetch(partition, environment, 2, 5)
     environment.clock.advance(LAG_MS + 1)
     fetch(partition, environment, 2, 5)
-    partition.maybe_shrink_isr()
+    changes.maybe_shrink_isr(partition)
     assert isinstance(partition.isr_state, PendingShrinkIsr)
     assert partition.isr_state.maximal == {1, 2, 3}
     assert environment.log.high_watermark == 0
-    partition.maybe_shrink_isr()
+    changes.maybe_shrink_isr(partition)
     assert len(environment.submitted) == 1, "one change at a time"
     _, answer = environment.submitted[0]
     answer(LeaderAndIsr(1, 5, (1, 2), LeaderRecoveryState.RECOVERED, 1))
@@ -181,7 +184,7 @@ def test_one_step_behind_is_in_sync(tmp_path: Path) -> None:
         environment.clock.advance(LAG_MS // 4)
         fetch(partition, environment, 2, environment.log.log_end_offset - 1)
         fetch(partition, environment, 3, environment.log.log_end_offset)
-    partition.maybe_shrink_isr()
+    changes.maybe_shrink_isr(partition)
     assert not isinstance(partition.isr_state, PendingShrinkIsr)
 
 
@@ -311,18 +314,14 @@ def test_follower_answers_not_leader_and_fences_by_epoch_first(tmp_path: Path) -
 def test_a_change_of_the_isr_that_breaks_its_rules_is_noticed(tmp_path: Path) -> None:
     environment = Environment(tmp_path)
     partition = leader(environment, [1, 2])
-    committed = CommittedIsr([1, 2])
-
-    def expand(member: int, *isr: int) -> PendingExpandIsr:
-        proposal = LeaderAndIsr(1, 5, isr, LeaderRecoveryState.RECOVERED, 0)
-        return PendingExpandIsr(member, committed, proposal)
-
+    before = partition.isr_state
     with pytest.raises(AssertionError, match="no replica"):
-        partition._pend(expand(9, 1, 2, 9))
+        changes.propose(partition, IsrEvent.CAUGHT_UP, (1, 2, 9))
     with pytest.raises(AssertionError, match="leaves the leader out"):
-        partition._pend(expand(3, 2, 3))
+        changes.propose(partition, IsrEvent.CAUGHT_UP, (2, 3))
+    assert partition.isr_state is before
     partition.make_follower(state(2, 6, [1, 2]), ZERO_UUID)
     with pytest.raises(AssertionError, match="does not lead"):
-        partition._pend(expand(3, 1, 2, 3))
+        changes.propose(partition, IsrEvent.CAUGHT_UP, (1, 2, 3))
     assert partition.isr_state.isr == ()
     assert not environment.submitted
