@@ -13,7 +13,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from pathlib import Path
 
@@ -44,9 +44,11 @@ from broker.requests.context import BrokerContext, Features
 from broker.requests.dispatcher import Dispatcher
 from broker.requests.handlers import import_handlers
 from broker.requests.inline_apis import inline_rule
-from broker.requests.registry import handlers_for
+from broker.requests.registry import ApiHandler, handlers_for
 from broker.security.listeners import ListenerSecurity
 from broker.security.peers import PeerSecurity
+from broker.security.sasl.wiring import make_sasl
+from broker.security.scram_credentials import ScramCredentials
 from broker.server_gauges import register_server_gauges
 from broker.server_settings import (
     broker_info,
@@ -172,13 +174,7 @@ class BrokerServer:
             started_ms=self._started_ms,
         )
         self._follow_features()
-        self.socket_server = SocketServer(
-            socket_server_config(config, ListenerSecurity(config)),
-            Dispatcher(context, handlers).handle,
-            clock,
-            metrics,
-            inline=inline_rule(context),
-        )
+        self._make_socket_server(handlers)
         self.controller_channel = self._make_controller_channel()
         self._on_stop("controller channel", self.controller_channel.shutdown)
         self.replica_manager = self._make_replica_manager()
@@ -202,6 +198,17 @@ class BrokerServer:
         self._on_stop("socket server", self.socket_server.shutdown)
         self.state = BrokerState.RUNNING
         logger.info("broker %d is running in cluster %s", config.broker_id, context.cluster_id)
+
+    def _make_socket_server(self, handlers: Mapping[int, ApiHandler]) -> None:
+        self.scram_credentials = ScramCredentials()
+        sasl = make_sasl(self.context, self.scheduler, self.scram_credentials)
+        self.socket_server = SocketServer(
+            socket_server_config(self.config, ListenerSecurity(self.config, sasl)),
+            Dispatcher(self.context, handlers).handle,
+            self.clock,
+            self.metrics,
+            inline=inline_rule(self.context),
+        )
 
     def _start_http(self) -> None:
         self.health.add("broker state", self._state_problem)
@@ -398,6 +405,7 @@ class BrokerServer:
             metrics=self.metrics,
             workers=context.workers,
         )
+        context.zk_admin = zk_admin
         context.topic_admin = TopicAdmin(config, zk_admin, context.metadata_cache, purgatory)
         self._on_stop("topic administration", context.topic_admin.shutdown)
         context.auto_topic_creation = AutoTopicCreation(config, context.topic_admin)
@@ -418,7 +426,11 @@ class BrokerServer:
         self.dynamic_config.add(reconfiguration.on_broker_change)
         listener = ConfigListener(
             self.zk,
-            {"topics": reconfiguration.on_topic_change, "brokers": self.dynamic_config.on_change},
+            {
+                "topics": reconfiguration.on_topic_change,
+                "brokers": self.dynamic_config.on_change,
+                paths.USER_CONFIG: self.scram_credentials.on_user_change,
+            },
             self.clock,
             workers=self.context.workers,
         )

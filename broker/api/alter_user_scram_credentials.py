@@ -1,7 +1,6 @@
 """AlterUserScramCredentials (key 51, version 0): controller only; set and delete SCRAM credentials.
 
-Refused, user by user: no listener of this broker authenticates anybody yet, and a credential that is stored looks like
-one that is asked for. Nothing is written; credentials that are stored already are left alone and described.
+Every broker hears of the change by the config notification and checks the next login against it.
 """
 
 from __future__ import annotations
@@ -10,15 +9,14 @@ from broker.requests.authorization import Operation
 from broker.requests.cluster_action import require_cluster
 from broker.requests.controller_only import require_controller
 from broker.requests.registry import Call, api
+from broker.security.scram_changes import alter
 from network.protocol.api import ApiKey
-from network.protocol.errors import ApiError, ErrorCode
+from network.protocol.errors import ErrorCode
 from network.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
 )
-
-NOT_ENFORCED = "This broker does not authenticate users by SCRAM yet, so no credential was changed."
 
 
 def _error_form(
@@ -35,4 +33,10 @@ def _error_form(
 def handle(call: Call[AlterUserScramCredentialsRequest]) -> AlterUserScramCredentialsResponse:
     require_controller(call)
     require_cluster(call, Operation.ALTER)
-    raise ApiError(ErrorCode.SECURITY_DISABLED, NOT_ENFORCED)
+    broker, request = call.broker, call.request
+    return AlterUserScramCredentialsResponse(
+        results=[
+            AlterUserScramCredentialsResult(user=user, error_code=code, error_message=message)
+            for user, code, message in alter(broker.zk, broker.zk_admin, request.deletions, request.upsertions)
+        ]
+    )

@@ -11,6 +11,7 @@ and features (KIP-584); 4 features whose lowest level is 0.
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from broker.requests.registry import Call, api
 from network.protocol.api import ApiKey
@@ -22,29 +23,39 @@ from network.protocol.messages.api_versions import (
     FinalizedFeatureKey,
 )
 
+if TYPE_CHECKING:
+    from broker.requests.context import BrokerContext
+    from network.server.connection_info import ConnectionInfo
+
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 @api(ApiKey.API_VERSIONS, versions=(0, 4))
 def handle(call: Call[ApiVersionsRequest | None]) -> ApiVersionsResponse:
-    request = call.request
+    return answer(call.broker, call.connection, call.version, call.request)
+
+
+def answer(
+    broker: BrokerContext, connection: ConnectionInfo, version: int, request: ApiVersionsRequest | None
+) -> ApiVersionsResponse:
+    """Also for a client that has not authenticated yet. Raises `ApiError`."""
     if request is None:  # a version this broker does not know; the network layer answers it as version 0
-        low, high = call.broker.served_versions[ApiKey.API_VERSIONS]
+        low, high = broker.served_versions[ApiKey.API_VERSIONS]
         return ApiVersionsResponse(
             error_code=ErrorCode.UNSUPPORTED_VERSION,
             api_keys=[ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=low, max_version=high)],
         )
-    if call.version >= 3:
+    if version >= 3:
         for text in (request.client_software_name, request.client_software_version):
             if _SOFTWARE.fullmatch(text) is None:
                 raise ApiError(ErrorCode.INVALID_REQUEST)
-        call.connection.software_name = request.client_software_name
-        call.connection.software_version = request.client_software_version
-    features = call.broker.features
+        connection.software_name = request.client_software_name
+        connection.software_version = request.client_software_version
+    features = broker.features
     return ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=key, min_version=low, max_version=high)
-            for key, (low, high) in sorted(call.broker.served_versions.items())
+            for key, (low, high) in sorted(broker.served_versions.items())
         ],
         finalized_features_epoch=features.epoch,
         finalized_features=[

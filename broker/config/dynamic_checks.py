@@ -13,7 +13,14 @@ from broker.config.keys import ConfigError, UpdateMode, parse_value
 if TYPE_CHECKING:
     from broker.config.kafka_config import KafkaConfig
 
-BOUND_AT_START = ("listeners", "advertised.listeners", "listener.security.protocol.map")
+BOUND_AT_START = (
+    "listeners",
+    "advertised.listeners",
+    "listener.security.protocol.map",
+    "sasl.enabled.mechanisms",
+    "sasl.jaas.config",
+    "sasl.mechanism.inter.broker.protocol",
+)
 """Keys that Kafka changes at run time and this broker does not: dynamic values hold from its next start."""
 
 _THREAD_COUNTS = (
@@ -67,6 +74,9 @@ def validate_dynamic(overrides: Mapping[str, str], config: KafkaConfig, *, per_b
         values = config.merged(config.dynamic_broker, overrides)
     for name in BOUND_AT_START:
         if name in overrides and values[name] != config[name]:
+            raise ConfigError(f"{name} cannot be changed while this broker runs: set it in its file and start it again")
+    for name in own:
+        if plain_name(name).startswith("sasl.") and overrides[name] != config.originals.get(name):
             raise ConfigError(f"{name} cannot be changed while this broker runs: set it in its file and start it again")
     _check_threads(values, own, config)
     _check_limits(values, own)

@@ -15,11 +15,31 @@ from typing import NamedTuple
 from broker.config.broker_keys import BROKER_KEYS
 from broker.config.keys import ConfigError, parse_value
 
-SERVED_PROTOCOLS = frozenset({"PLAINTEXT"})
+SERVED_PROTOCOLS = frozenset({"PLAINTEXT", "SASL_PLAINTEXT"})
 """Security protocols that a listener may have."""
 
 OWN_LISTENER_KEYS = frozenset({"num.network.threads", "max.connections", "max.connection.creation.rate"})
 """Keys that a listener may have a value of its own for, as `listener.name.<listener>.<key>`."""
+
+OF_MECHANISMS = frozenset({"sasl.jaas.config", "sasl.server.callback.handler.class"})
+"""Keys that are read as `listener.name.<listener>.<mechanism>.<key>` alone."""
+
+SASL_LISTENER_KEYS = OF_MECHANISMS | {
+    "connection.failed.authentication.delay.ms",
+    "connections.max.reauth.ms",
+    "sasl.enabled.mechanisms",
+    "sasl.mechanism.inter.broker.protocol",
+    "sasl.oauthbearer.clock.skew.seconds",
+    "sasl.oauthbearer.expected.audience",
+    "sasl.oauthbearer.expected.issuer",
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+    "sasl.oauthbearer.jwks.endpoint.url",
+    "sasl.oauthbearer.scope.claim.name",
+    "sasl.oauthbearer.sub.claim.name",
+    "sasl.server.max.receive.size",
+}
+"""Keys of SASL that a listener, or a mechanism of it, may have a value of its own for."""
 
 
 class Unkept(NamedTuple):
@@ -42,7 +62,7 @@ def _warned(instead: str, names: str) -> dict[str, Unkept]:
 
 
 _NO_TLS = "this broker has no TLS, it would serve in plain text"
-_NO_SASL = "this broker has no SASL, anybody could connect without authentication"
+_NO_KERBEROS = "this broker does not serve GSSAPI"
 _NO_ZOOKEEPER_TLS = "the connection to ZooKeeper would be in plain text"
 _KRAFT = "the key belongs to KRaft mode and has no effect"
 _SHARE = "share groups are not served"
@@ -69,20 +89,19 @@ NOT_HONOURED: dict[str, Unkept] = {
     **_warned("this broker has no TLS", """
         ssl.allow.dn.changes ssl.allow.san.changes ssl.endpoint.identification.algorithm ssl.keymanager.algorithm
         ssl.trustmanager.algorithm"""),
-    **_refused(_NO_SASL, """
-        connections.max.reauth.ms sasl.client.callback.handler.class sasl.enabled.mechanisms sasl.jaas.config
-        sasl.kerberos.principal.to.local.rules sasl.kerberos.service.name sasl.login.callback.handler.class
-        sasl.login.class sasl.mechanism.inter.broker.protocol sasl.oauthbearer.expected.audience
-        sasl.oauthbearer.expected.issuer sasl.oauthbearer.jwks.endpoint.url sasl.oauthbearer.token.endpoint.url
-        sasl.server.callback.handler.class"""),
-    **_warned("this broker has no SASL", """
-        connection.failed.authentication.delay.ms sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin
-        sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor sasl.login.connect.timeout.ms
-        sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds
-        sasl.login.refresh.window.factor sasl.login.refresh.window.jitter sasl.login.retry.backoff.max.ms
-        sasl.login.retry.backoff.ms sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.jwks.endpoint.refresh.ms
-        sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.ms
-        sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name sasl.server.max.receive.size"""),
+    **_refused("clients of this broker log in by the options of their login module alone", """
+        sasl.client.callback.handler.class sasl.login.callback.handler.class sasl.login.class
+        sasl.oauthbearer.token.endpoint.url"""),
+    **_refused(_NO_KERBEROS, "sasl.kerberos.principal.to.local.rules sasl.kerberos.service.name"),
+    **_warned(_NO_KERBEROS, """
+        sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin sasl.kerberos.ticket.renew.jitter
+        sasl.kerberos.ticket.renew.window.factor"""),
+    **_warned("a token is made anew for each connection, so none is refreshed", """
+        sasl.login.connect.timeout.ms sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds
+        sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor sasl.login.refresh.window.jitter
+        sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms"""),
+    **_warned("keys that could not be fetched are asked for again at a steady pace",
+              "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms"),
     **_warned("passwords cannot be set dynamically, so none is stored", """
         password.encoder.cipher.algorithm password.encoder.iterations password.encoder.key.length
         password.encoder.keyfactory.algorithm password.encoder.old.secret password.encoder.secret"""),
@@ -178,7 +197,9 @@ def warnings(properties: Mapping[str, str]) -> Iterator[str]:
         if plain not in BROKER_KEYS:
             close = get_close_matches(plain, BROKER_KEYS, 1, 0.8)
             yield f"{name} is no key of this broker and has no effect" + (f"; is it {close[0]}?" if close else "")
-        elif plain != name and plain not in OWN_LISTENER_KEYS and plain not in NOT_HONOURED:
+        elif name in OF_MECHANISMS:
+            yield f"{name} has no effect without the prefix listener.name.<listener>.<mechanism>."
+        elif plain != name and plain not in OWN_LISTENER_KEYS | SASL_LISTENER_KEYS and plain not in NOT_HONOURED:
             yield f"{name} has no effect: no listener has a value of its own for {plain}"
         else:
             unkept = _unkept(name, text)

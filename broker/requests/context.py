@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from broker.transactions.producer_ids import ProducerIdManager
     from broker.transactions.verifier import TransactionVerifier
     from controller.controller import Controller
+    from controller.zk.admin import AdminZkClient
     from controller.zk.client import ZkClient
     from log.topic_partition import TopicPartition
     from timer.clock import Clock
@@ -71,6 +72,7 @@ class BrokerContext:
     authorizer: Authorizer
     peer_security: PeerSecurity
     zk: ZkClient
+    zk_admin: AdminZkClient
     topic_admin: TopicAdmin
     auto_topic_creation: AutoTopicCreation
     config_admin: ConfigAdmin

@@ -13,18 +13,20 @@ from network.server.transport import PlaintextTransport, TransportFactory
 if TYPE_CHECKING:
     from broker.config.kafka_config import KafkaConfig
     from broker.config.listeners import Endpoint
+    from broker.security.sasl.listeners import SaslListeners
     from network.server.authenticator import AuthenticatorFactory
 
 
 class ListenerSecurity:
     """Makes the factories of each listener."""
 
-    def __init__(self, config: KafkaConfig) -> None:
+    def __init__(self, config: KafkaConfig, sasl: SaslListeners) -> None:
         self._config = config
+        self._sasl = sasl
 
     def transport(self, endpoint: Endpoint) -> TransportFactory:
         return PlaintextTransport
 
     def authenticator(self, endpoint: Endpoint) -> AuthenticatorFactory | None:
         """None where clients need not authenticate before they ask: they are who the transport says, or ANONYMOUS."""
-        return None
+        return self._sasl.factory(endpoint.listener_name) if endpoint.security_protocol.startswith("SASL_") else None

@@ -9,20 +9,26 @@ from __future__ import annotations
 import socket
 from typing import TYPE_CHECKING
 
+from broker.security.sasl.peer_logins import PeerLogins
+
 if TYPE_CHECKING:
     from broker.config.kafka_config import KafkaConfig
     from network.client.connection import SocketWrapper
+    from timer.clock import Clock
 
 
 class PeerSecurity:
     """Makes the wrappers of connections to a listener; wrappers read the values that hold when they are called."""
 
-    def __init__(self, config: KafkaConfig) -> None:
+    def __init__(self, config: KafkaConfig, clock: Clock) -> None:
         self._config = config
+        self._logins = PeerLogins(config, clock)
 
     def wrapper(self, listener: str) -> SocketWrapper | None:
         """For connections to that listener of any broker; None where the plain socket is used."""
         wrappers: list[SocketWrapper] = []
+        if self._config.protocol_map[listener].startswith("SASL_"):
+            wrappers.append(self._logins.wrapper(listener))
         return chain(wrappers)
 
     @property

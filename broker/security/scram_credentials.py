@@ -5,13 +5,44 @@ The value is `salt=...,stored_key=...,server_key=...,iterations=n`, in any order
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
+
 from broker.security.client_quotas import Configs
 from controller.zk import paths
+from network.sasl.scram_credential import MECHANISMS, ScramCredential
 
-MECHANISMS = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
-"""Mechanism names with their codes on the wire."""
+logger = logging.getLogger(__name__)
 
-_PARTS = {"salt", "stored_key", "server_key", "iterations"}
+
+class ScramCredentials:
+    """What logins are checked against: every credential in ZooKeeper, kept up to date by the config notifications.
+
+    Written by the listener's thread, read by the processors.
+    """
+
+    def __init__(self) -> None:
+        self._users: dict[str, dict[str, ScramCredential]] = {name: {} for name in MECHANISMS}
+
+    def find(self, mechanism: str, user: str) -> ScramCredential | None:
+        return self._users[mechanism].get(user)
+
+    def on_user_change(self, entity: str, overrides: Mapping[str, str]) -> None:
+        """The full set of a user's overrides; the name as in the path. One that cannot be read counts as none."""
+        if "/" in entity or entity == paths.DEFAULT_ENTITY:
+            return
+        user = paths.desanitize(entity)
+        for name, users in self._users.items():
+            text = overrides.get(name)
+            try:
+                credential = None if text is None else ScramCredential.from_text(text)
+            except ValueError as error:
+                logger.warning("the %s credential of user %r is not used: %s", name, user, error)
+                credential = None
+            if credential is None:
+                users.pop(user, None)
+            else:
+                users[user] = credential
 
 
 def read_credentials(zk: Configs, user: str) -> dict[int, int]:
@@ -31,11 +62,8 @@ def users_with_credentials(zk: Configs) -> dict[str, dict[int, int]]:
 
 def _credentials(zk: Configs, child: str) -> dict[int, int]:
     stored = zk.config(f"{paths.USER_CONFIG}/{child}")
-    return {code: _iterations(stored[name]) for name, code in MECHANISMS.items() if name in stored}
-
-
-def _iterations(text: str) -> int:
-    parts = dict(item.strip().split("=", 1) for item in text.split(","))
-    if parts.keys() != _PARTS:
-        raise ValueError("a SCRAM credential in ZooKeeper lacks a part, or has one too many")
-    return int(parts["iterations"])
+    return {
+        mechanism.code: ScramCredential.from_text(stored[name]).iterations
+        for name, mechanism in MECHANISMS.items()
+        if name in stored
+    }

@@ -163,8 +163,8 @@ def test_default_values_do_no_harm() -> None:
     ("name", "text"),
     [
         ("listener.name.plaintext.ssl.keystore.location", "/k"),
-        ("listener.name.plaintext.sasl.enabled.mechanisms", "PLAIN"),
-        ("listener.name.plaintext.scram-sha-256.sasl.jaas.config", "x"),
+        ("listener.name.plaintext.sasl.login.class", "x"),
+        ("listener.name.plaintext.scram-sha-256.sasl.login.callback.handler.class", "x"),
         ("listener.name.plaintext.principal.builder.class", "x"),
     ],
 )
@@ -178,7 +178,6 @@ def test_keys_of_one_listener_are_refused_too(name: str, text: str) -> None:
     ("properties", "protocol"),
     [
         ({"listeners": "SSL://127.0.0.1:1", "inter.broker.listener.name": "SSL"}, "SSL"),
-        ({"listeners": "PLAINTEXT://127.0.0.1:1,SASL_PLAINTEXT://127.0.0.1:2"}, "SASL_PLAINTEXT"),
         (
             {
                 "listeners": "PLAINTEXT://127.0.0.1:1,OUT://127.0.0.1:2",

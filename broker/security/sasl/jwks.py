@@ -1,0 +1,120 @@
+"""The public keys that signed tokens are checked with: a JWKS from a file or from a server, fetched again from time to
+time (KIP-768: `sasl.oauthbearer.jwks.endpoint.*`).
+
+Logins never wait for it. One that names an unknown key fails, and has the keys fetched at once, at most as often as
+the retry back-off allows; the issuer may have changed its keys.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import urllib.request
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from broker.config.keys import ConfigError
+
+if TYPE_CHECKING:
+    from timer.clock import Clock
+    from timer.scheduler import Scheduler
+
+logger = logging.getLogger(__name__)
+
+MAX_BYTES = 1 << 20
+ALGORITHMS = {
+    "RSA": ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+    "EC": ("ES256", "ES384", "ES512", "ES256K"),
+    "OKP": ("EdDSA",),
+    "oct": ("HS256", "HS384", "HS512"),
+}
+"""By the kind of a key. A public key must never serve as the secret of an HMAC."""
+_TIMEOUT_S = 10.0
+_SCHEMES = ("file://", "http://", "https://")
+
+
+class VerificationKey(NamedTuple):
+    """A key, and the algorithms that a signature by it may have."""
+
+    key: Any
+    algorithms: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"VerificationKey({self.algorithms})"
+
+
+def fetch(url: str) -> bytes:
+    """What stands at a `file:`, `http:` or `https:` URL. Raises OSError."""
+    with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as answer:
+        data: bytes = answer.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise OSError(f"{url} has more than {MAX_BYTES} bytes")
+    return data
+
+
+class KeySet:
+    """Keys by their ids. Read by the processors, replaced as a whole by the scheduler."""
+
+    def __init__(self, url: str, clock: Clock, retry_ms: int, load: Callable[[str], bytes] = fetch) -> None:
+        if not url.startswith(_SCHEMES):
+            raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url: {url} is no file: or http: URL")
+        self._url = url
+        self._clock = clock
+        self._retry_ms = retry_ms
+        self._load = load
+        self._keys: Mapping[str | None, VerificationKey] = {}
+        self._tried_ms: int | None = None
+        self._ask: Callable[[], None] | None = None
+
+    def start(self, scheduler: Scheduler, refresh_ms: int) -> None:
+        """Fetch the keys now, and go on with it. Raises `ConfigError` if they cannot be had."""
+        try:
+            self.refresh()
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url: {self._url} cannot be read: {error}") from None
+        scheduler.schedule("jwks-refresh", self._refresh_quietly, refresh_ms, refresh_ms)
+
+        def ask() -> None:
+            scheduler.schedule_once("jwks-refresh-now", self._refresh_quietly)
+
+        self._ask = ask
+
+    def find(self, key_id: str | None) -> VerificationKey | None:
+        """The key with this id. Without an id, the only key."""
+        keys = self._keys
+        if key_id is None and len(keys) == 1:
+            return next(iter(keys.values()))
+        found = keys.get(key_id)
+        if found is None and self._ask is not None:
+            now = self._clock.monotonic_ms()
+            if self._tried_ms is None or now - self._tried_ms >= self._retry_ms:
+                self._tried_ms = now
+                self._ask()
+        return found
+
+    def refresh(self) -> None:
+        """Raises OSError and ValueError, and keeps the old keys."""
+        import jwt
+
+        self._tried_ms = self._clock.monotonic_ms()
+        try:
+            entries = json.loads(self._load(self._url))["keys"]
+            found = {each.key_id: each.key for each in jwt.PyJWKSet(entries).keys}
+            self._keys = {
+                each.get("kid"): VerificationKey(found[each.get("kid")], _algorithms(each))
+                for each in entries
+                if each.get("kid") in found and each.get("use", "sig") == "sig"
+            }
+        except (jwt.exceptions.PyJWTError, TypeError, AttributeError, KeyError) as error:
+            raise ValueError(f"it is no JWKS: {error}") from None
+
+    def _refresh_quietly(self) -> None:
+        try:
+            self.refresh()
+        except (OSError, ValueError) as error:
+            logger.warning("the keys of tokens at %s could not be fetched: %s", self._url, error)
+
+
+def _algorithms(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    fitting = ALGORITHMS.get(entry.get("kty", ""), ())
+    return tuple(name for name in fitting if entry.get("alg", name) == name)

@@ -1,0 +1,151 @@
+"""The mechanisms of each SASL listener, from its configuration.
+
+`sasl.server.callback.handler.class` of a mechanism of a listener names a Python class as `package.module:Class`. It is
+made without arguments, then `configure(configs, mechanism, options)` is called if there is such a method: the broker's
+properties, the mechanism and the options of its login module. What else it must have:
+
+    PLAIN         authenticate(username, password) -> bool
+    SCRAM-*       credential(mechanism, username) -> network.sasl.scram_credential.ScramCredential | None
+    OAUTHBEARER   validate(token) -> network.sasl.oauthbearer.OAuthToken, raises InvalidTokenError
+                  validate_extensions(token, extensions) -> {name of one that is not valid: why}   # optional
+
+It is called on the threads that serve connections, so it should answer at once. What it raises lets nobody in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from broker.config.keys import ConfigError
+from broker.security.plugins import load_class
+from broker.security.sasl.authenticator import AnswerVersions, MechanismSettings, SaslAuthenticator, SaslSettings
+from broker.security.sasl.jaas_sources import JaasSources, own_text
+from broker.security.sasl.signed_tokens import SignedTokens
+from network.sasl import oauthbearer, plain
+from network.sasl.clients import SERVED
+from network.sasl.mechanism import ServerMechanism
+from network.sasl.nonces import new_nonce
+from network.sasl.oauthbearer import OAuthBearerServer, OAuthToken, any_extensions
+from network.sasl.plain import JaasPasswords, PlainServer
+from network.sasl.scram import FindToken, ScramServer
+from network.sasl.scram_credential import MECHANISMS
+from network.sasl.unsecured_token import UnsecuredValidator
+
+if TYPE_CHECKING:
+    from broker.config.kafka_config import KafkaConfig
+    from broker.security.scram_credentials import ScramCredentials
+    from network.server.authenticator import Authenticator, AuthenticatorFactory
+    from network.server.connection_info import ConnectionInfo
+    from network.server.transport import Transport
+    from timer.clock import Clock
+
+HANDLER = "sasl.server.callback.handler.class"
+_UNSECURED_HANDLER = (
+    "org.apache.kafka.common.security.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
+)
+_SIGNED_HANDLERS = (
+    "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler",
+    "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerValidatorCallbackHandler",
+)
+
+Make = Callable[[], ServerMechanism]
+
+
+class SaslListeners:
+    """Makes the authenticators of listeners. `find_token` knows the delegation tokens, None without any."""
+
+    def __init__(
+        self,
+        config: KafkaConfig,
+        clock: Clock,
+        credentials: ScramCredentials,
+        find_token: Callable[[str], FindToken] | None,
+        answer_versions: AnswerVersions,
+        signed_tokens: Callable[[str], SignedTokens],
+    ) -> None:
+        """`find_token` is asked for what finds tokens of a mechanism, `signed_tokens` for what validates those of a
+        listener."""
+        self._config = config
+        self._clock = clock
+        self._credentials = credentials
+        self._find_token = find_token
+        self._answer_versions = answer_versions
+        self._signed_tokens = signed_tokens
+        self._jaas = JaasSources(config)
+
+    def factory(self, listener: str) -> AuthenticatorFactory:
+        """Raises `ConfigError` for what is missing or not served."""
+        settings = self.settings(listener)
+
+        def make(info: ConnectionInfo, transport: Transport) -> Authenticator:
+            return SaslAuthenticator(settings, info)
+
+        return make
+
+    def settings(self, listener: str) -> SaslSettings:
+        values = self._config.for_listener(listener)
+        names = values["sasl.enabled.mechanisms"]
+        if not names:
+            raise ConfigError(f"sasl.enabled.mechanisms: the listener {listener} has no SASL mechanism")
+        for name in names:
+            if name not in SERVED:
+                raise ConfigError(
+                    f"sasl.enabled.mechanisms: the listener {listener} has {name}, which this broker does not serve; "
+                    f"it has {', '.join(SERVED)}"
+                )
+        return SaslSettings(
+            {
+                name: MechanismSettings(
+                    self._make(listener, name), values.of_mechanism(name, "connections.max.reauth.ms")
+                )
+                for name in names
+            },
+            self._answer_versions,
+            self._clock,
+            values["sasl.server.max.receive.size"],
+            values["connection.failed.authentication.delay.ms"],
+        )
+
+    def _make(self, listener: str, mechanism: str) -> Make:
+        options = self._jaas.options(listener, mechanism)
+        handler = own_text(self._config, listener, mechanism, HANDLER)
+        if mechanism == oauthbearer.NAME:
+            return self._oauthbearer(listener, options, handler)
+        own = None if handler is None else self._own_handler(listener, mechanism, handler, options)
+        if mechanism == plain.NAME:
+            check = JaasPasswords(options) if own is None else own.authenticate
+            return lambda: PlainServer(check)
+        return self._scram(mechanism, own)
+
+    def _scram(self, mechanism: str, own: Any) -> Make:
+        scram = MECHANISMS[mechanism]
+        find_token = self._find_token(mechanism) if self._find_token is not None else None
+        find = self._credentials.find if own is None else own.credential
+        return lambda: ScramServer(scram, lambda user: find(mechanism, user), find_token, new_nonce)
+
+    def _oauthbearer(self, listener: str, options: Mapping[str, str], handler: str | None) -> Make:
+        if handler in _SIGNED_HANDLERS:
+            signed = self._signed_tokens(listener)
+            return lambda: OAuthBearerServer(signed.validate)
+        if handler is None or handler == _UNSECURED_HANDLER:
+            try:
+                unsecured = UnsecuredValidator(options)
+            except ValueError as error:
+                raise ConfigError(f"{oauthbearer.NAME} of the listener {listener}: {error}") from None
+
+            def validate(token: str) -> OAuthToken:
+                return unsecured.validate(token, self._clock.wall_ms())
+
+            return lambda: OAuthBearerServer(validate)
+        own = self._own_handler(listener, oauthbearer.NAME, handler, options)
+        extensions = getattr(own, "validate_extensions", any_extensions)
+        return lambda: OAuthBearerServer(own.validate, extensions)
+
+    def _own_handler(self, listener: str, mechanism: str, text: str, options: Mapping[str, str]) -> Any:
+        name = f"listener.name.{listener.lower()}.{mechanism.lower()}.{HANDLER}"
+        made = load_class(name, text)()
+        configure = getattr(made, "configure", None)
+        if configure is not None:
+            configure(dict(self._config.originals), mechanism, dict(options))
+        return made

@@ -1,0 +1,55 @@
+"""How this broker logs in to other brokers: `sasl.mechanism.inter.broker.protocol`, with the user that the login module
+of that mechanism names for the listener."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING
+
+from broker.config.keys import ConfigError
+from broker.security.sasl.jaas_sources import JaasSources
+from network.sasl.clients import SERVED, client_mechanism
+from network.sasl.jaas import JaasError
+from network.sasl.login import log_in
+
+if TYPE_CHECKING:
+    from broker.config.kafka_config import KafkaConfig
+    from network.client.connection import SocketWrapper
+    from timer.clock import Clock
+
+KEY = "sasl.mechanism.inter.broker.protocol"
+
+
+class PeerLogins:
+    """Makes what logs in on a connected socket, once for each listener."""
+
+    def __init__(self, config: KafkaConfig, clock: Clock) -> None:
+        self._config = config
+        self._clock = clock
+        self._jaas = JaasSources(config)
+        self._made: dict[str, SocketWrapper] = {}
+
+    def wrapper(self, listener: str) -> SocketWrapper:
+        """Raises `ConfigError` for what is missing or not served."""
+        if listener not in self._made:
+            self._made[listener] = self._make(listener)
+        return self._made[listener]
+
+    def _make(self, listener: str) -> SocketWrapper:
+        values = self._config.for_listener(listener)
+        mechanism = values[KEY]
+        if mechanism not in SERVED:
+            raise ConfigError(f"{KEY}: {mechanism} is not served by this broker, it has {', '.join(SERVED)}")
+        if mechanism not in values["sasl.enabled.mechanisms"]:
+            raise ConfigError(f"{KEY} must be included in sasl.enabled.mechanisms when SASL is used between brokers")
+        try:
+            make = client_mechanism(mechanism, self._jaas.options(listener, mechanism), self._clock)
+        except JaasError as error:
+            raise ConfigError(f"{KEY}: the listener {listener}: {error}") from None
+        client_id = str(self._config.broker_id)
+
+        def wrap(sock: socket.socket, host: str) -> socket.socket:
+            log_in(sock, make, client_id)
+            return sock
+
+        return wrap

@@ -1,0 +1,52 @@
+"""The client's side of a mechanism from the options of a login module, as Kafka's clients read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from network.sasl import oauthbearer, plain
+from network.sasl.jaas import JaasError
+from network.sasl.login import MakeMechanism
+from network.sasl.nonces import new_nonce
+from network.sasl.oauthbearer import OAuthBearerClient, check_extensions
+from network.sasl.plain import PlainClient
+from network.sasl.scram import TOKEN_AUTH, ScramClient
+from network.sasl.scram_credential import MECHANISMS
+from network.sasl.unsecured_token import make_unsecured
+
+if TYPE_CHECKING:
+    from timer.clock import Clock
+
+SERVED = (plain.NAME, *MECHANISMS, oauthbearer.NAME)
+"""Mechanisms that both sides have here."""
+
+
+def client_mechanism(mechanism: str, options: Mapping[str, str], clock: Clock) -> MakeMechanism:
+    """What makes a new exchange for each connection. Raises `JaasError`, without values of options."""
+    if mechanism == oauthbearer.NAME:
+        return _unsecured(options, clock)
+    if mechanism not in SERVED:
+        raise JaasError(f"the SASL mechanism {mechanism} is not served, only {', '.join(SERVED)}")
+    username, password = options.get("username"), options.get("password")
+    if not username or password is None:
+        raise JaasError(f"{mechanism} needs username and password among the options of its login module")
+    if mechanism == plain.NAME:
+        return lambda: PlainClient(username, password)
+    token_auth = options.get(TOKEN_AUTH, "").lower() == "true"
+    scram = MECHANISMS[mechanism]
+    return lambda: ScramClient(scram, username, password, new_nonce, token_auth=token_auth)
+
+
+def _unsecured(options: Mapping[str, str], clock: Clock) -> MakeMechanism:
+    """A token of one's own making, new for each connection: there is none to refresh."""
+
+    def make() -> OAuthBearerClient:
+        return OAuthBearerClient(*make_unsecured(options, clock.wall_ms()))
+
+    try:
+        _, extensions = make_unsecured(options, clock.wall_ms())
+        check_extensions(extensions)
+    except ValueError as error:
+        raise JaasError(f"{oauthbearer.NAME}: {error}") from None
+    return make

@@ -1,0 +1,93 @@
+"""Brokers with a SASL listener beside the plain one, and clients that log in."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from broker.dev.processes import free_ports
+from network.client.connection import Connection
+from network.sasl.clients import client_mechanism
+from network.sasl.login import log_in
+from tests.support.cluster import CLOCK, HOST, Broker, Cluster, Kind
+
+PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+OAUTH_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+MODULES = {
+    "PLAIN": PLAIN_MODULE,
+    "SCRAM-SHA-256": SCRAM_MODULE,
+    "SCRAM-SHA-512": SCRAM_MODULE,
+    "OAUTHBEARER": OAUTH_MODULE,
+}
+MECHANISMS = ",".join(MODULES)
+LISTENER = "SASL_PLAINTEXT"
+
+USERS = {"alice": "alice-secret", "bob": "bob-secret", "o'b,r": 'p"a,ss'}
+"""Users of PLAIN."""
+
+
+def jaas(mechanism: str, **options: str) -> str:
+    """A login module with its options, as it stands in `sasl.jaas.config`."""
+    return f"{MODULES[mechanism]} required {quoted(options)};"
+
+
+def quoted(options: Mapping[str, str]) -> str:
+    escaped = {name: value.replace("\\", "\\\\").replace('"', '\\"') for name, value in options.items()}
+    return " ".join(f'"{name}"="{value}"' for name, value in escaped.items())
+
+
+def sasl_settings(broker_port: int, sasl_port: int, **more: str) -> dict[str, str]:
+    """A broker with both listeners, whose users of PLAIN are `USERS`."""
+    prefix = f"listener.name.{LISTENER.lower()}"
+    settings = {
+        "listeners": f"PLAINTEXT://{HOST}:{broker_port},{LISTENER}://{HOST}:{sasl_port}",
+        "sasl.enabled.mechanisms": MECHANISMS,
+        f"{prefix}.plain.sasl.jaas.config": jaas(
+            "PLAIN",
+            username="admin",
+            password="admin-secret",
+            user_admin="admin-secret",
+            **{f"user_{name}": password for name, password in USERS.items()},
+        ),
+        f"{prefix}.scram-sha-256.sasl.jaas.config": jaas("SCRAM-SHA-256", username="admin", password="admin-secret"),
+        f"{prefix}.scram-sha-512.sasl.jaas.config": jaas("SCRAM-SHA-512", username="admin", password="admin-secret"),
+        f"{prefix}.oauthbearer.sasl.jaas.config": jaas("OAUTHBEARER", unsecuredLoginStringClaim_sub="admin"),
+        **more,
+    }
+    # What a properties file takes away has to be there twice.
+    return {name: value.replace("\\", "\\\\") for name, value in settings.items()}
+
+
+def sasl_port(broker: Broker) -> int:
+    return int(broker.settings["listeners"].rpartition(":")[2])
+
+
+def sasl_address(broker: Broker) -> str:
+    return f"{HOST}:{sasl_port(broker)}"
+
+
+@contextlib.contextmanager
+def running_sasl_cluster(kinds: list[Kind], directory: Path, zookeeper: str, **more: str) -> Iterator[Cluster]:
+    """A cluster whose brokers have a SASL listener beside the plain one."""
+    cluster = Cluster(kinds, directory, zookeeper)
+    for broker, port in zip(cluster.brokers, free_ports(len(kinds)), strict=True):
+        broker.settings.update(sasl_settings(broker.port, port, **more))
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+def logged_in(broker: Broker, mechanism: str, options: Mapping[str, str], client_id: str = "sasl") -> Connection:
+    """Raises ConnectionFailed when the broker does not let us in."""
+    make = client_mechanism(mechanism, options, CLOCK)
+
+    def wrap(sock: socket.socket, host: str) -> socket.socket:
+        log_in(sock, make, client_id)
+        return sock
+
+    return Connection(HOST, sasl_port(broker), client_id, CLOCK, wrap=wrap)

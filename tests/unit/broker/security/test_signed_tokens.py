@@ -1,0 +1,150 @@
+"""Signed tokens against a JWKS: what is taken, and every way in which one must not be."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from broker.config.keys import ConfigError
+from broker.security.sasl.jwks import KeySet
+from broker.security.sasl.signed_tokens import SignedTokens, TokenRules
+from network.sasl.oauthbearer import InvalidTokenError
+from timer.clock import ManualClock
+from timer.scheduler import ManualScheduler
+
+RSA = rsa.generate_private_key(65537, 2048)
+OTHER = rsa.generate_private_key(65537, 2048)
+CURVE = ec.generate_private_key(ec.SECP256R1())
+CLOCK = ManualClock()
+NOW = CLOCK.wall_ms() // 1000
+CLAIMS = {"sub": "alice", "iat": NOW, "exp": NOW + 60, "aud": "kafka", "iss": "https://issuer"}
+REFRESH_MS = 10_000
+
+
+def entry(key: Any, kid: str, **more: str) -> dict[str, Any]:
+    maker = jwt.algorithms.RSAAlgorithm if isinstance(key, rsa.RSAPrivateKey) else jwt.algorithms.ECAlgorithm
+    found: dict[str, Any] = maker.to_jwk(key.public_key(), as_dict=True)
+    return {**found, "kid": kid, **more}
+
+
+def key_set(tmp_path: Path, *entries: dict[str, Any]) -> KeySet:
+    file = tmp_path / "jwks.json"
+    file.write_text(json.dumps({"keys": list(entries)}))
+    keys = KeySet(file.as_uri(), CLOCK, 100)
+    keys.refresh()
+    return keys
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> KeySet:
+    return key_set(tmp_path, entry(RSA, "rsa"), entry(CURVE, "ec"), entry(RSA, "only-512", alg="RS512"))
+
+
+def signed(claims: dict[str, Any], key: Any = RSA, algorithm: str = "RS256", kid: str | None = "rsa") -> str:
+    return jwt.encode(claims, key, algorithm, headers={"kid": kid} if kid else None)
+
+
+def test_signed_tokens_are_taken(keys: KeySet) -> None:
+    rules = TokenRules(["other", "kafka"], "https://issuer")
+    tokens = SignedTokens(keys, rules, CLOCK)
+    found = tokens.validate(signed({**CLAIMS, "scope": "a b"}))
+    assert (found.principal, found.expires_ms, set(found.scope)) == ("alice", (NOW + 60) * 1000, {"a", "b"})
+    assert tokens.validate(signed(CLAIMS, CURVE, "ES256", "ec")).principal == "alice"
+    assert tokens.validate(signed(CLAIMS, algorithm="PS384")).principal == "alice"
+    assert tokens.validate(signed({**CLAIMS, "exp": NOW - 29, "iat": NOW + 30})).principal == "alice", "clock skew"
+    assert SignedTokens(keys, TokenRules(), CLOCK).validate(signed(CLAIMS)).principal == "alice"
+    own = SignedTokens(keys, TokenRules(sub_claim="email", scope_claim="scp"), CLOCK)
+    assert own.validate(signed({**CLAIMS, "email": "a@b", "scp": ["x"]})).scope == {"x"}
+
+
+def without_signature() -> str:
+    head = base64.urlsafe_b64encode(b'{"alg":"none","kid":"rsa"}').decode().rstrip("=")
+    return f"{head}.{signed(CLAIMS).split('.')[1]}."
+
+
+def by_the_public_key_as_secret() -> str:
+    """The confusion of algorithms: an HMAC with what everybody knows."""
+    public = RSA.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return jwt.encode(CLAIMS, base64.b64encode(public), "HS256", headers={"kid": "rsa"})
+
+
+REFUSED: dict[str, str] = {
+    "no signature": without_signature(),
+    "hmac by the public key": by_the_public_key_as_secret(),
+    "another key": signed(CLAIMS, OTHER),
+    "an unknown key": signed(CLAIMS, kid="new"),
+    "no key named": signed(CLAIMS, kid=None),
+    "an algorithm the key is not for": signed(CLAIMS, kid="only-512"),
+    "another audience": signed({**CLAIMS, "aud": "mail"}),
+    "no audience": signed({key: value for key, value in CLAIMS.items() if key != "aud"}),
+    "another issuer": signed({**CLAIMS, "iss": "https://evil"}),
+    "expired": signed({**CLAIMS, "exp": NOW - 30}),
+    "no end": signed({key: value for key, value in CLAIMS.items() if key != "exp"}),
+    "no beginning": signed({key: value for key, value in CLAIMS.items() if key != "iat"}),
+    "from the future": signed({**CLAIMS, "iat": NOW + 31}),
+    "not yet": signed({**CLAIMS, "nbf": NOW + 31}),
+    "nobody": signed({**CLAIMS, "sub": " "}),
+    "a number": signed({**CLAIMS, "sub": "x", "scope": 5}),
+    "tampered": signed(CLAIMS)[:-6] + "AAAAAA",
+    "cut": signed(CLAIMS).rpartition(".")[0],
+    "nothing": "",
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_refused(keys: KeySet, case: str) -> None:
+    tokens = SignedTokens(keys, TokenRules(["kafka"], "https://issuer"), CLOCK)
+    with pytest.raises(InvalidTokenError) as caught:
+        tokens.validate(REFUSED[case])
+    assert "alice" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_keys_are_fetched_again_from_time_to_time_and_for_an_unknown_one() -> None:
+    loads: list[str] = []
+    served = [entry(RSA, "old")]
+
+    def load(url: str) -> bytes:
+        loads.append(url)
+        if not served:
+            raise OSError("gone")
+        return json.dumps({"keys": served}).encode()
+
+    clock = ManualClock()
+    scheduler = ManualScheduler(clock)
+    scheduler.startup()
+    keys = KeySet("https://issuer/keys", clock, 100, load)
+    keys.start(scheduler, REFRESH_MS)
+    tokens = SignedTokens(keys, TokenRules(), clock)
+    served[:] = [entry(OTHER, "new")]
+    for _ in range(5):
+        with pytest.raises(InvalidTokenError):
+            tokens.validate(signed(CLAIMS, OTHER, kid="new"))
+    assert len(loads) == 1, "not more often than the back-off allows"
+    clock.advance(100)
+    with pytest.raises(InvalidTokenError):
+        tokens.validate(signed(CLAIMS, OTHER, kid="new"))
+    scheduler.tick()
+    assert tokens.validate(signed(CLAIMS, OTHER, kid="new")).principal == "alice"
+    served.clear()
+    clock.advance(REFRESH_MS)
+    scheduler.tick()
+    assert len(loads) == 3
+    assert tokens.validate(signed(CLAIMS, OTHER, kid="new")).principal == "alice", "the old keys stay"
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"keys": 5}', '{"keys": [5]}'])
+def test_what_is_no_jwks_ends_the_start(tmp_path: Path, text: str) -> None:
+    (tmp_path / "jwks").write_text(text)
+    keys = KeySet((tmp_path / "jwks").as_uri(), CLOCK, 100)
+    with pytest.raises(ConfigError, match=r"jwks\.endpoint\.url"):
+        keys.start(ManualScheduler(ManualClock()), REFRESH_MS)
+    with pytest.raises(ConfigError, match="URL"):
+        KeySet("ftp://x", CLOCK, 100)
