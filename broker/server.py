@@ -113,7 +113,7 @@ class BrokerServer:
         self._started_ms = self.clock.wall_ms()
         self.state = BrokerState.NOT_RUNNING
         self.context = BrokerContext()
-        self.context.peer_security = PeerSecurity(config)
+        self.context.peer_security = PeerSecurity(config, self.clock)
         self._stopped = threading.Event()
         self._stop_lock = threading.Lock()
         self._undo: list[tuple[str, Callable[[], None]]] = []

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from broker.config.keys import ConfigError
+from broker.config.listener_values import ListenerValues
 from broker.security.plugins import load_class
 from broker.security.sasl.authenticator import AnswerVersions, MechanismSettings, SaslAuthenticator, SaslSettings
 from broker.security.sasl.jaas_sources import JaasSources, own_text
@@ -84,7 +85,7 @@ class SaslListeners:
         return make
 
     def settings(self, listener: str) -> SaslSettings:
-        values = self._config.for_listener(listener)
+        values = ListenerValues(self._config, listener)
         names = values["sasl.enabled.mechanisms"]
         if not names:
             raise ConfigError(f"sasl.enabled.mechanisms: the listener {listener} has no SASL mechanism")

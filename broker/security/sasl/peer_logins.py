@@ -7,6 +7,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from broker.config.keys import ConfigError
+from broker.config.listener_values import ListenerValues
 from broker.security.sasl.jaas_sources import JaasSources
 from network.sasl.clients import SERVED, client_mechanism
 from network.sasl.jaas import JaasError
@@ -36,7 +37,7 @@ class PeerLogins:
         return self._made[listener]
 
     def _make(self, listener: str) -> SocketWrapper:
-        values = self._config.for_listener(listener)
+        values = ListenerValues(self._config, listener)
         mechanism = values[KEY]
         if mechanism not in SERVED:
             raise ConfigError(f"{KEY}: {mechanism} is not served by this broker, it has {', '.join(SERVED)}")

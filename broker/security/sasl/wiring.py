@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.api.api_versions import answer
 from broker.config.keys import ConfigError
+from broker.config.listener_values import ListenerValues
 from broker.security.sasl.jwks import KeySet
 from broker.security.sasl.listeners import SaslListeners
 from broker.security.sasl.signed_tokens import SignedTokens, TokenRules
@@ -35,7 +36,7 @@ def make_sasl(context: BrokerContext, scheduler: Scheduler, credentials: ScramCr
         return made.error_code == 0, made
 
     def signed_tokens(listener: str) -> SignedTokens:
-        values = config.for_listener(listener)
+        values = ListenerValues(config, listener)
         url = values[_URL]
         if not url:
             raise ConfigError(f"{_URL}: the listener {listener} has none, so no signed token could be checked")
