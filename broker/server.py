@@ -49,6 +49,7 @@ from broker.security.listeners import ListenerSecurity
 from broker.security.peers import PeerSecurity
 from broker.security.sasl.wiring import make_sasl
 from broker.security.scram_credentials import ScramCredentials
+from broker.security.tokens.wiring import listen_for_tokens, make_tokens
 from broker.server_gauges import register_server_gauges
 from broker.server_settings import (
     broker_info,
@@ -201,6 +202,7 @@ class BrokerServer:
 
     def _make_socket_server(self, handlers: Mapping[int, ApiHandler]) -> None:
         self.scram_credentials = ScramCredentials()
+        self.context.tokens = make_tokens(self.context, self.scheduler)
         sasl = make_sasl(self.context, self.scheduler, self.scram_credentials)
         self.socket_server = SocketServer(
             socket_server_config(self.config, ListenerSecurity(self.config, sasl)),
@@ -436,6 +438,9 @@ class BrokerServer:
         )
         listener.start()
         self._on_stop("config listener", listener.close)
+        if self.context.tokens is not None:
+            token_listener = listen_for_tokens(self.context, self.context.tokens)
+            self._on_stop("token listener", token_listener.close)
         if serves_consumer_groups(self.config):
             self.zk.create_recursive(paths.GROUP_CONFIG_CHANGES, fail_if_exists=False)
             groups = {paths.GROUP_CONFIG: reconfiguration.on_group_change}

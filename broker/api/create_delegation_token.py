@@ -1,15 +1,15 @@
 """CreateDelegationToken (key 38, versions 0-3): a token that logs in as its owner.
 
-Refused as long as the broker keeps no tokens.
-
 Versions: 1 a throttled client waits by itself (KIP-219); 2 flexible; 3 an owner other than the caller, and who asked
 for it (KIP-373).
 """
 
 from __future__ import annotations
 
+from broker.requests.authorization import Operation, ResourceType
 from broker.requests.registry import Call, api
-from broker.security.delegation_tokens import Principal, caller_of, refusal
+from broker.security.tokens.callers import caller_of, refusal
+from broker.security.tokens.token import Principal
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.create_delegation_token import (
@@ -17,16 +17,13 @@ from network.protocol.messages.create_delegation_token import (
     CreateDelegationTokenResponse,
 )
 
+_USER = "User"
 
-def _error_form(
-    call: Call[CreateDelegationTokenRequest], code: ErrorCode, message: str | None
-) -> CreateDelegationTokenResponse:
-    request, caller = call.request, caller_of(call)
-    owner = caller
-    if request.owner_principal_name:
-        owner = Principal(request.owner_principal_type or "", request.owner_principal_name)
+
+def _answer(call: Call[CreateDelegationTokenRequest]) -> CreateDelegationTokenResponse:
+    """With whose token it is, and no token."""
+    owner = _owner(call)
     response = CreateDelegationTokenResponse(
-        error_code=code,
         principal_type=owner.type,
         principal_name=owner.name,
         issue_timestamp_ms=-1,
@@ -34,10 +31,45 @@ def _error_form(
         max_timestamp_ms=-1,
     )
     if call.version >= 3:
-        response.token_requester_principal_type, response.token_requester_principal_name = caller
+        response.token_requester_principal_type, response.token_requester_principal_name = caller_of(call)
     return response
+
+
+def _error_form(
+    call: Call[CreateDelegationTokenRequest], code: ErrorCode, message: str | None
+) -> CreateDelegationTokenResponse:
+    response = _answer(call)
+    response.error_code = int(code)
+    return response
+
+
+def _owner(call: Call[CreateDelegationTokenRequest]) -> Principal:
+    request = call.request
+    if request.owner_principal_name:
+        return Principal(request.owner_principal_type or "", request.owner_principal_name)
+    return caller_of(call)
 
 
 @api(ApiKey.CREATE_DELEGATION_TOKEN, versions=(0, 3), error_form=_error_form)
 def handle(call: Call[CreateDelegationTokenRequest]) -> CreateDelegationTokenResponse:
-    return _error_form(call, refusal(call), None)
+    broker, request = call.broker, call.request
+    owner, caller = _owner(call), caller_of(call)
+    renewers = tuple(Principal(each.principal_type, each.principal_name) for each in request.renewers)
+    refused = refusal(call)
+    if refused is not None:
+        return _error_form(call, refused, None)
+    if owner != caller and not broker.authorizer.authorize(
+        call.connection, Operation.CREATE_TOKENS, ResourceType.USER, str(owner)
+    ):
+        return _error_form(call, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED, None)
+    if any(renewer.type != _USER for renewer in renewers):
+        return _error_form(call, ErrorCode.INVALID_PRINCIPAL_TYPE, None)
+    if broker.tokens is None:
+        return _error_form(call, ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, None)
+    token, mac = broker.tokens.create(owner, caller, renewers, request.max_lifetime_ms)
+    response = _answer(call)
+    response.issue_timestamp_ms = token.issued_ms
+    response.expiry_timestamp_ms = token.expires_ms
+    response.max_timestamp_ms = token.max_ms
+    response.token_id, response.hmac = token.token_id, mac
+    return response

@@ -1,6 +1,6 @@
 """ExpireDelegationToken (key 40, versions 0-2): end a token now or later.
 
-Refused as long as the broker keeps no tokens.
+By its owner or one of its renewers. A negative period ends it at once.
 
 Versions: 1 a throttled client waits by itself (KIP-219); 2 flexible.
 """
@@ -8,7 +8,7 @@ Versions: 1 a throttled client waits by itself (KIP-219); 2 flexible.
 from __future__ import annotations
 
 from broker.requests.registry import Call, api
-from broker.security.delegation_tokens import refusal
+from broker.security.tokens.callers import caller_of, refusal_without_tokens
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.expire_delegation_token import (
@@ -25,4 +25,9 @@ def _error_form(
 
 @api(ApiKey.EXPIRE_DELEGATION_TOKEN, versions=(0, 2), error_form=_error_form)
 def handle(call: Call[ExpireDelegationTokenRequest]) -> ExpireDelegationTokenResponse:
-    return _error_form(call, refusal(call), None)
+    refused, tokens = refusal_without_tokens(call), call.broker.tokens
+    if refused is not None or tokens is None:
+        return _error_form(call, refused or ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, None)
+    request = call.request
+    expires_ms = tokens.expire(caller_of(call), bytes(request.hmac), request.expiry_time_period_ms)
+    return ExpireDelegationTokenResponse(expiry_timestamp_ms=expires_ms)

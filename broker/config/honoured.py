@@ -74,10 +74,6 @@ NOT_HONOURED: dict[str, Unkept] = {
     **_refused("there is no authorization, everybody would be allowed everything", "authorizer.class.name"),
     **_refused("policy classes are not run, every request would pass",
                "alter.config.policy.class.name create.topic.policy.class.name"),
-    **_refused("there are no delegation tokens", "delegation.token.master.key delegation.token.secret.key"),
-    **_warned("there are no delegation tokens",
-              "delegation.token.expiry.check.interval.ms delegation.token.expiry.time.ms "
-              "delegation.token.max.lifetime.ms"),
     **_refused("every client is ANONYMOUS", "principal.builder.class"),
     **_refused("Java security providers are not used", "security.providers"),
     # Who can read along.

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from broker.replication.replica_manager import ReplicaManager
     from broker.requests.authorization import Authorizer
     from broker.security.peers import PeerSecurity
+    from broker.security.tokens.manager import TokenManager
     from broker.topics.auto_topic_creation import AutoTopicCreation
     from broker.topics.topic_admin import TopicAdmin
     from broker.transactions.coordinator import TransactionCoordinator
@@ -80,6 +81,7 @@ class BrokerContext:
     producer_ids: ProducerIdManager
     controller: Controller
     group_coordinator: GroupCoordinator
+    tokens: TokenManager | None
     txn_coordinator: TransactionCoordinator
     transaction_verifier: TransactionVerifier
     cluster_id: str

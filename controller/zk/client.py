@@ -6,10 +6,11 @@ from controller.zk.brokers import BrokerZnodes
 from controller.zk.configs import ConfigZnodes
 from controller.zk.consumers import ConsumerZnodes
 from controller.zk.notifications import NotificationZnodes
+from controller.zk.tokens import TokenZnodes
 from controller.zk.topics import TopicZnodes
 
 
-class ZkClient(BrokerZnodes, TopicZnodes, ConfigZnodes, NotificationZnodes, ConsumerZnodes):
+class ZkClient(BrokerZnodes, TopicZnodes, ConfigZnodes, NotificationZnodes, ConsumerZnodes, TokenZnodes):
     """Typed operations over one `Session`. Thread-safe as the session is.
 
     Errors: `ZkError` (and its `SessionExpiredError`, `AuthenticationFailedError`), `PayloadError` for content that

@@ -30,11 +30,10 @@ OWN_WORDS: set[tuple[ApiKey, str | None]] = {
     (ApiKey.ALTER_PARTITION_REASSIGNMENTS, None),
     (ApiKey.ALTER_CONFIGS, None),
     (ApiKey.INCREMENTAL_ALTER_CONFIGS, None),
-    (ApiKey.ALTER_USER_SCRAM_CREDENTIALS, None),
     (ApiKey.ALTER_CLIENT_QUOTAS, None),
 }
-# Quotas and credentials are not enforced, so not taken: another code, and a text that says so.
-OWN_CODES = {ApiKey.ALTER_CLIENT_QUOTAS, ApiKey.ALTER_USER_SCRAM_CREDENTIALS}
+# Quotas are not enforced, so not taken: another code, and a text that says so.
+OWN_CODES = {ApiKey.ALTER_CLIENT_QUOTAS}
 
 
 def structs(struct: type[Struct]) -> Iterator[type[Struct]]:

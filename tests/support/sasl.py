@@ -45,6 +45,7 @@ def sasl_settings(broker_port: int, sasl_port: int, **more: str) -> dict[str, st
     settings = {
         "listeners": f"PLAINTEXT://{HOST}:{broker_port},{LISTENER}://{HOST}:{sasl_port}",
         "sasl.enabled.mechanisms": MECHANISMS,
+        "delegation.token.secret.key": "a secret of all brokers",
         f"{prefix}.plain.sasl.jaas.config": jaas(
             "PLAIN",
             username="admin",

@@ -54,14 +54,14 @@ Make = Callable[[], ServerMechanism]
 
 
 class SaslListeners:
-    """Makes the authenticators of listeners. `find_token` knows the delegation tokens, None without any."""
+    """Makes the authenticators of listeners."""
 
     def __init__(
         self,
         config: KafkaConfig,
         clock: Clock,
         credentials: ScramCredentials,
-        find_token: Callable[[str], FindToken] | None,
+        find_token: Callable[[str], FindToken],
         answer_versions: AnswerVersions,
         signed_tokens: Callable[[str], SignedTokens],
     ) -> None:
@@ -121,7 +121,7 @@ class SaslListeners:
 
     def _scram(self, mechanism: str, own: Any) -> Make:
         scram = MECHANISMS[mechanism]
-        find_token = self._find_token(mechanism) if self._find_token is not None else None
+        find_token = self._find_token(mechanism)
         find = self._credentials.find if own is None else own.credential
         return lambda: ScramServer(scram, lambda user: find(mechanism, user), find_token, new_nonce)
 

@@ -12,6 +12,7 @@ from broker.security.sasl.listeners import SaslListeners
 from broker.security.sasl.signed_tokens import SignedTokens, TokenRules
 from network.protocol.errors import ApiError
 from network.protocol.messages.api_versions import ApiVersionsResponse
+from network.sasl.scram import FindToken
 
 if TYPE_CHECKING:
     from broker.requests.context import BrokerContext
@@ -25,7 +26,7 @@ _URL = "sasl.oauthbearer.jwks.endpoint.url"
 
 
 def make_sasl(context: BrokerContext, scheduler: Scheduler, credentials: ScramCredentials) -> SaslListeners:
-    """The listeners' authenticators of a broker."""
+    """The listeners' authenticators of a broker. Its delegation tokens must be there already."""
     config = context.config
 
     def answer_versions(info: ConnectionInfo, header: RequestHeader, request: Any) -> tuple[bool, Message]:
@@ -52,4 +53,8 @@ def make_sasl(context: BrokerContext, scheduler: Scheduler, credentials: ScramCr
         keys.start(scheduler, values["sasl.oauthbearer.jwks.endpoint.refresh.ms"])
         return tokens
 
-    return SaslListeners(config, context.clock, credentials, None, answer_versions, signed_tokens)
+    def find_token(mechanism: str) -> FindToken:
+        tokens = context.tokens
+        return lambda token_id: None if tokens is None else tokens.login(mechanism, token_id)
+
+    return SaslListeners(config, context.clock, credentials, find_token, answer_versions, signed_tokens)

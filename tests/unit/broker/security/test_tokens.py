@@ -1,0 +1,147 @@
+"""Delegation tokens on a clock of our own: ends, who sees what, what is written, what is read."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from broker.security.tokens.manager import TokenManager, shown_to
+from broker.security.tokens.token import Principal, Token, decode, encode, hmac_of, password_of
+from network.protocol.errors import ApiError, ErrorCode
+from network.sasl.scram import ScramClient, ScramServer
+from network.sasl.scram_credential import SHA_512
+from timer.clock import ManualClock
+
+ALICE, BOB, CAROL = (Principal("User", name) for name in ("alice", "bob", "c:a'r,öl"))
+
+
+class Znodes:
+    """What ZooKeeper would hold."""
+
+    def __init__(self) -> None:
+        self.stored: dict[str, bytes] = {}
+
+    def token_ids(self) -> list[str]:
+        return list(self.stored)
+
+    def token(self, token_id: str) -> bytes | None:
+        return self.stored.get(token_id)
+
+    def put_token(self, token_id: str, data: bytes) -> None:
+        self.stored[token_id] = data
+
+    def delete_token(self, token_id: str) -> None:
+        self.stored.pop(token_id, None)
+
+
+class Brokers:
+    """Two brokers on one ZooKeeper."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.znodes = Znodes()
+        ids = itertools.count()
+        self.first, self.second = (
+            TokenManager(
+                self.znodes,
+                "key",
+                self.clock,
+                lambda: f"token-{next(ids)}",
+                lambda: b"salt",
+                max_lifetime_ms=10_000,
+                default_period_ms=4_000,
+            )
+            for _ in range(2)
+        )
+
+
+@pytest.fixture
+def brokers() -> Brokers:
+    return Brokers()
+
+
+def logs_in(manager: TokenManager, token: Token, mac: bytes) -> str | None:
+    """The principal that a login with the token has."""
+    found = manager.login(SHA_512.name, token.token_id)
+    if found is None:
+        return None
+    server = ScramServer(SHA_512, lambda user: None, lambda token_id: found, lambda: "s")
+    client = ScramClient(SHA_512, token.token_id, password_of(mac), lambda: "c", token_auth=True)
+    message = client.evaluate(b"")
+    while message is not None:
+        message = client.evaluate(server.evaluate(message))
+    return server.authorization_id
+
+
+def test_a_token_of_one_broker_is_good_on_another(brokers: Brokers) -> None:
+    token, mac = brokers.first.create(CAROL, ALICE, (BOB,), -1)
+    assert logs_in(brokers.first, token, mac) == CAROL.name
+    assert brokers.second.login(SHA_512.name, token.token_id) is None
+    brokers.second.on_change(token.token_id.encode())
+    assert logs_in(brokers.second, token, mac) == CAROL.name
+    later = TokenManager(
+        brokers.znodes, "key", brokers.clock, str, lambda: b"s", max_lifetime_ms=1, default_period_ms=1
+    )
+    later.load()
+    assert later.tokens(lambda token: True) == [(token, mac)]
+    brokers.second.expire(CAROL, mac, -1)
+    brokers.first.on_change(token.token_id.encode())
+    assert brokers.first.login(SHA_512.name, token.token_id) is None
+
+
+def test_nothing_outlives_its_last_day(brokers: Brokers) -> None:
+    manager, clock = brokers.first, brokers.clock
+    token, mac = manager.create(ALICE, ALICE, (), 6_000)
+    issued = clock.wall_ms()
+    assert (token.expires_ms, token.max_ms) == (issued + 4_000, issued + 6_000)
+    clock.advance(4_000)
+    assert manager.renew(ALICE, mac, -1) == issued + 6_000
+    clock.advance(2_000)
+    assert logs_in(manager, token, mac) == "alice"
+    clock.advance(1)
+    assert manager.login(SHA_512.name, token.token_id) is None
+    with pytest.raises(ApiError) as caught:
+        manager.renew(ALICE, mac, 1)
+    assert caught.value.code is ErrorCode.DELEGATION_TOKEN_EXPIRED
+    manager.remove_expired()
+    assert brokers.znodes.stored == {}
+    with pytest.raises(ApiError) as caught:
+        manager.expire(ALICE, mac, -1)
+    assert caught.value.code is ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+    longest, _ = manager.create(ALICE, ALICE, (), 10**12)
+    assert longest.max_ms == clock.wall_ms() + 10_000
+
+
+def test_who_is_shown_what() -> None:
+    token = Token("id", ALICE, ALICE, (BOB,), 0, 0, 0)
+
+    def shown(
+        caller: Principal, owners: list[Principal] | None, *, sees_token: bool = False, sees_owner: bool = False
+    ) -> bool:
+        return shown_to(caller, owners, lambda _: sees_token, lambda owner: sees_owner and owner == ALICE)(token)
+
+    assert shown(ALICE, None)
+    assert shown(BOB, [ALICE])
+    assert not shown(CAROL, None)
+    assert shown(CAROL, None, sees_token=True)
+    assert shown(CAROL, [BOB], sees_owner=True)
+    assert not shown(ALICE, [CAROL], sees_token=True, sees_owner=True)
+
+
+def test_znodes_of_every_version() -> None:
+    token = Token("id", ALICE, CAROL, (BOB, CAROL), 1, 3, 2)
+    assert decode(encode(token)) == token
+    old = b'{"version":1,"owner":"User%3Aalice","renewers":[],"issueTimestamp":1,"maxTimestamp":3,"expiryTimestamp":2,'
+    old += b'"tokenId":"id"}'
+    assert decode(old) == Token("id", ALICE, ALICE, (), 1, 3, 2)
+    for bad in (b"", b"[]", b"{}", old.replace(b":1,", b":9,", 1), old.replace(b"%3A", b"")):
+        with pytest.raises(ValueError):
+            decode(bad)
+
+
+def test_no_secret_is_shown() -> None:
+    mac = hmac_of("id", b"key")
+    assert password_of(mac) not in repr(Token("id", ALICE, CAROL, (), 1, 3, 2))
+    assert str(CAROL) == "User:c:a'r,öl"
+    assert Principal.parse(str(CAROL)) == CAROL
