@@ -4,25 +4,44 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from broker.cli.errors import CommandError
+from log.files.properties_text import parse_properties
 from network.client.cluster_client import ClusterClient
+from network.client.connection import SocketWrapper
+from network.client.security import client_security
 from network.protocol.errors import ApiError, ErrorCode
 from timer.clock import SystemClock
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 CLIENT_ID = "odradek-cli"
+_COMMAND_CONFIG = "odradek.command-config"
 # `topics create`, then the next command: a broker that is busy hears of the topic late.
 TOPIC_PATIENCE_MS = 3_000
 
 
 def bootstrap_option(function: F) -> F:
     """``--bootstrap-server host:port[,host:port]``, also from ODRADEK_BOOTSTRAP_SERVER; without either the brokers of
-    the `odradek dev` that runs, and of nothing else that happens to listen on its port."""
+    the `odradek dev` that runs, and of nothing else that happens to listen on its port. With it goes
+    ``--command-config FILE``, which `cluster` finds in the context."""
+    secured = click.option(
+        "--command-config",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        envvar="ODRADEK_COMMAND_CONFIG",
+        expose_value=False,
+        callback=lambda context, _parameter, value: context.meta.__setitem__(_COMMAND_CONFIG, value),
+        help="Properties file with the keys of Kafka's Java clients: security.protocol, sasl.mechanism, "
+        "sasl.jaas.config.",
+    )
+    return secured(_bootstrap(function))
+
+
+def _bootstrap(function: F) -> F:
     return click.option(
         "--bootstrap-server",
         "-b",
@@ -52,6 +71,7 @@ def of_the_running_cluster() -> str:
 @contextlib.contextmanager
 def cluster(bootstrap_server: str) -> Iterator[ClusterClient]:
     """A client; failures inside the block become a CommandError."""
+    wrap = command_security()
     try:
         client = ClusterClient(
             bootstrap_server,
@@ -59,6 +79,7 @@ def cluster(bootstrap_server: str) -> Iterator[ClusterClient]:
             SystemClock(),
             request_timeout_ms=15_000,
             topic_patience_ms=TOPIC_PATIENCE_MS,
+            wrap=wrap,
         )
     except ValueError as error:
         raise CommandError(f"--bootstrap-server: {error}") from None
@@ -69,6 +90,19 @@ def cluster(bootstrap_server: str) -> Iterator[ClusterClient]:
             raise CommandError(describe(error.code, error.message)) from None
         except OSError as error:
             raise CommandError(f"{bootstrap_server}: {error}") from None
+
+
+def command_security() -> SocketWrapper | None:
+    """What the file of ``--command-config`` asks for. Raises CommandError."""
+    context = click.get_current_context(silent=True)
+    file = None if context is None else context.meta.get(_COMMAND_CONFIG)
+    if file is None:
+        return None
+    try:
+        properties = parse_properties(file.read_text(encoding="utf-8"))
+        return client_security({"client.id": CLIENT_ID, **properties}, SystemClock())
+    except (OSError, ValueError) as error:
+        raise CommandError(f"--command-config {file}: {error}", exit_code=2) from None
 
 
 def describe(code: int, message: str | None) -> str:

@@ -24,6 +24,7 @@ COMMANDS = {
     "spark": ("broker.cli.spark", "Run the Spark jobs, or package them."),
     "topics": ("broker.cli.topics", "Create, list, describe, alter and delete topics."),
     "transactions": ("broker.cli.transactions", "Look at transactions and end hanging ones."),
+    "users": ("broker.cli.users", "List, set and delete users who log in by SCRAM."),
     "zookeeper": ("broker.cli.zookeeper", "Run a ZooKeeper server for development."),
 }
 

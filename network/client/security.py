@@ -1,0 +1,45 @@
+"""How a client secures its connections, from the keys of Kafka's Java clients: `security.protocol`, `sasl.*`."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from network.sasl.clients import client_mechanism
+from network.sasl.jaas import JaasError, parse_single
+from network.sasl.login import log_in
+
+if TYPE_CHECKING:
+    from network.client.connection import SocketWrapper
+    from timer.clock import Clock
+
+PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
+_DEFAULT_MECHANISM = "GSSAPI"
+
+
+def client_security(properties: Mapping[str, str], clock: Clock) -> SocketWrapper | None:
+    """What is done to each connected socket; None for plain text. Raises ValueError, without secrets, for properties
+    that make no sense, and for a protocol or mechanism that is not served."""
+    protocol = properties.get("security.protocol", "PLAINTEXT").strip().upper()
+    if protocol not in PROTOCOLS:
+        raise ValueError(f"security.protocol: {protocol} is not served, only {', '.join(PROTOCOLS)}")
+    return _login(properties, clock) if protocol.startswith("SASL_") else None
+
+
+def _login(properties: Mapping[str, str], clock: Clock) -> SocketWrapper:
+    mechanism = properties.get("sasl.mechanism", _DEFAULT_MECHANISM).strip()
+    text = properties.get("sasl.jaas.config")
+    if text is None:
+        raise ValueError("sasl.jaas.config is not set, so there is nobody to log in as")
+    try:
+        make = client_mechanism(mechanism, parse_single(text).options, clock)
+    except JaasError as error:
+        raise ValueError(f"sasl.jaas.config: {error}") from None
+    client_id = properties.get("client.id", "")
+
+    def wrap(sock: socket.socket, host: str) -> socket.socket:
+        log_in(sock, make, client_id)
+        return sock
+
+    return wrap
