@@ -13,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from broker.dev import processes
-from broker.dev.processes import free_ports
-from broker.dev.zookeeper import EmbeddedZooKeeper, ZooKeeperServer
-from tests.support.cluster import CLOCK, Cluster, running_cluster
+from tests.reference.kafka import cache_folder
+from tests.support.cluster import Cluster, running_cluster
 from tests.support.paths import ROOT
+from tests.support.zookeeper_servers import ZooKeepers, zookeeper_kinds
 
 _chroots = itertools.count()
 
@@ -30,15 +30,28 @@ _FIRST = ["docker", "cluster", "spark", "contract", "clients"]
 _LAST = ["unit"]
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """SIGTERM ends the run as Ctrl-C does, so that fixtures stop the processes that they started."""
+    config.addinivalue_line(
+        "markers", "both_zookeepers: runs on the embedded ZooKeeper and on a real one (default: the embedded one)"
+    )
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+        # Each broker would compile all of its modules: half a second of a core at every start.
+        os.environ.setdefault("PYTHONPYCACHEPREFIX", str(cache_folder() / "bytecode"))
     worker = os.environ.get("PYTEST_XDIST_WORKER")
     if worker:
         # Each worker has ports of its own: one of a broker that is down for a while is not free.
         number, workers = int(worker.removeprefix("gw")), int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
         size = len(processes.PORTS) // workers
         processes.PORTS = processes.PORTS[number * size : (number + 1) * size]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test marked `both_zookeepers` runs on each kind of server."""
+    marked = metafunc.definition.get_closest_marker("both_zookeepers") is not None
+    if marked and "zookeeper" in metafunc.fixturenames:
+        metafunc.parametrize("zookeeper", zookeeper_kinds(both=True), indirect=True, scope="session")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -54,21 +67,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """``host:port`` of one ZooKeeper for the session: a real one, or with ODRADEK_TEST_ZOOKEEPER=embedded ours."""
-    directory, port = tmp_path_factory.mktemp("zookeeper"), free_ports(1)[0]
-    kind = os.environ.get("ODRADEK_TEST_ZOOKEEPER", "java")
-    assert kind in ("java", "embedded"), "ODRADEK_TEST_ZOOKEEPER is java or embedded"
-    server: ZooKeeperServer | EmbeddedZooKeeper
-    if kind == "java":
-        server = ZooKeeperServer(directory, port)
-    else:
-        server = EmbeddedZooKeeper(directory / "data", port, directory / "zookeeper.log")
+def zookeepers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeepers]:
+    """The session's servers, each started when it is first asked for."""
+    servers = ZooKeepers(tmp_path_factory)
     try:
-        server.wait_until_ready(CLOCK)
-        yield server.connect
+        yield servers
     finally:
-        server.stop()
+        servers.stop()
+
+
+@pytest.fixture(scope="session")
+def zookeeper(request: pytest.FixtureRequest, zookeepers: ZooKeepers) -> str:
+    """``host:port`` of a ZooKeeper: the embedded one, unless ODRADEK_TEST_ZOOKEEPER or `both_zookeepers` says java."""
+    return zookeepers.address(getattr(request, "param", zookeeper_kinds()[0]))
 
 
 @pytest.fixture

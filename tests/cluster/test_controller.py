@@ -18,6 +18,8 @@ from tests.support.cluster import CLOCK, Broker, Cluster
 from tests.support.controllers import controller
 from tests.support.zookeeper import zookeeper_client
 
+pytestmark = pytest.mark.both_zookeepers
+
 # Long enough that only who is killed or paused loses its session: epochs are counted.
 SETTINGS = {"zookeeper.session.timeout.ms": "6000", "auto.leader.rebalance.enable": "false"}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
@@ -13,6 +14,7 @@ from tests.support.controllers import controller, elect_controller
 from tests.support.replication import ask_controller, delete_topic
 from tests.support.zookeeper import zookeeper_client
 
+pytestmark = pytest.mark.both_zookeepers
 SETTINGS = {"zookeeper.session.timeout.ms": "6000", "auto.leader.rebalance.enable": "false"}
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from broker.dev.processes import free_ports
-from broker.dev.zookeeper import ZooKeeperServer
 from tests.cluster.test_controller import eventually
 from tests.support.cluster import CLOCK, Cluster
 from tests.support.controllers import controller
@@ -25,6 +24,7 @@ from tests.support.replication import (
     wait_in_sync,
 )
 from tests.support.zookeeper import zookeeper_client
+from tests.support.zookeeper_servers import ZooKeeperKind, zookeeper_kinds, zookeeper_server
 
 ASSIGNMENT = [[0, 1, 2], [1, 2, 0], [2, 0, 1]]
 PARTITIONS = len(ASSIGNMENT)
@@ -86,10 +86,11 @@ class Running:
         check_replicas(self._cluster, ends)
 
 
-def test_zookeeper_restarts(make: Callable[..., Cluster], tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", zookeeper_kinds(both=True))
+def test_zookeeper_restarts(make: Callable[..., Cluster], tmp_path: Path, kind: ZooKeeperKind) -> None:
     """Killed and away for longer than a session lasts; the sessions are still known when it is back."""
     port = free_ports(1)[0]
-    server = ZooKeeperServer(tmp_path / "zookeeper", port)
+    server = zookeeper_server(kind, tmp_path / "zookeeper", port)
     try:
         server.wait_until_ready(CLOCK)
         cluster = make(server.connect)
@@ -101,7 +102,7 @@ def test_zookeeper_restarts(make: Callable[..., Cluster], tmp_path: Path) -> Non
         running.wait_progress()  # records need no ZooKeeper
         time.sleep(8)
         running.wait_progress()
-        server = ZooKeeperServer(tmp_path / "zookeeper", port)
+        server = zookeeper_server(kind, tmp_path / "zookeeper", port)
         server.wait_until_ready(CLOCK)
         cluster.wait_ready()
         running.wait_progress()
@@ -123,6 +124,7 @@ def test_zookeeper_restarts(make: Callable[..., Cluster], tmp_path: Path) -> Non
         server.stop()
 
 
+@pytest.mark.both_zookeepers
 def test_one_broker_loses_zookeeper(make: Callable[..., Cluster], chroot: str) -> None:
     """The controller, leader of a partition, has a network but no ZooKeeper, until its session has long ended.
 

@@ -25,6 +25,8 @@ from controller.zk.session import ZkError
 from log.topic_partition import TopicPartition
 from tests.support.paths import shared_golden
 
+pytestmark = pytest.mark.both_zookeepers
+
 MakeClient = Callable[..., ZkClient]
 
 

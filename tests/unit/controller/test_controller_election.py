@@ -16,6 +16,8 @@ from network.protocol.messages.update_metadata import UpdateMetadataRequest
 from tests.unit.controller.harness import Harness, tp
 from tests.unit.controller.test_session import expire
 
+pytestmark = pytest.mark.both_zookeepers
+
 MakeHarness = Callable[..., Harness]
 
 

@@ -33,6 +33,8 @@ from controller.zk.ops import (
 from controller.zk.session import ChildHandler, ConnectTimeoutError, DataHandler, SessionExpiredError, SessionHandler
 from timer.clock import SystemClock
 
+pytestmark = pytest.mark.both_zookeepers
+
 MakeClient = Callable[..., ZkClient]
 
 
