@@ -16,7 +16,11 @@ _STAT = struct.Struct(">qqqqiiiqiiq")
 
 
 def acl_bytes(acl: Any) -> bytes:
-    return vector_bytes(int_bytes(perms) + text_bytes(scheme) + text_bytes(name) for perms, scheme, name in acl)
+    """An id of None is a null string."""
+    return vector_bytes(
+        int_bytes(perms) + text_bytes(scheme) + (buffer_bytes(None) if name is None else text_bytes(name))
+        for perms, scheme, name in acl
+    )
 
 
 def create_bytes(path: str, data: bytes | None, flags: int = 0, acl: Any = OPEN_ACL, ttl: int | None = None) -> bytes:

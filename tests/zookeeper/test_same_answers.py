@@ -21,10 +21,11 @@ EXAMPLES = int(os.environ.get("ODRADEK_ZOOKEEPER_EXAMPLES", "60"))
 _examples = itertools.count()
 
 NAMES = ("", "/a", "/b", "/a/x", "/a/y", "/a/x/p", "/b/q", "/missing/z", "/a//b", "/a/", "/a/../b", "/\u2603")
-ACLS = (
+ACLS: tuple[Any, ...] = (
     wire.OPEN_ACL,
     ((1, "world", "anyone"),),
     ((31, "auth", ""),),
+    ((31, "auth", None), (1, "world", "anyone")),
     ((31, "digest", "u:iH2sV3UqbFBz0vrPxWXDDo8ZOXg="), (1, "world", "anyone")),
     ((31, "ip", "127.0.0.1"),),
     ((3, "ip", "10.0.0.0/8"),),

@@ -23,9 +23,12 @@ def main(arguments: list[str] | None = None) -> int:
     kept.add_argument("--in-memory", action="store_true")
     parser.add_argument("--reap-interval-ms", type=int, default=Limits().reap_interval)
     parser.add_argument("--max-connections", type=int, default=Settings().max_connections)
+    parser.add_argument("--sessionless-timeout-ms", type=int, default=Settings().sessionless_timeout_ms)
+    parser.add_argument("--container-never-used-ms", type=int, default=Limits().container_never_used)
     found = parser.parse_args(arguments)
-    limits = Limits(reap_interval=found.reap_interval_ms)
-    return run(found.host, found.port, found.data_dir, limits, Settings(max_connections=found.max_connections))
+    limits = Limits(reap_interval=found.reap_interval_ms, container_never_used=found.container_never_used_ms)
+    settings = Settings(found.max_connections, sessionless_timeout_ms=found.sessionless_timeout_ms)
+    return run(found.host, found.port, found.data_dir, limits, settings)
 
 
 def run(host: str, port: int, data_dir: Path | None, limits: Limits, settings: Settings) -> int:

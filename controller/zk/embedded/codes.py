@@ -60,6 +60,8 @@ INVALID_ACL: Final = -114
 AUTH_FAILED: Final = -115
 NO_WATCHER: Final = -121
 RECONFIG_DISABLED: Final = -123
+QUOTA_EXCEEDED: Final = -125
+THROTTLED: Final = -127
 
 # -- watch events
 

@@ -20,12 +20,14 @@ CUT_OFF_BYTES = 64 << 20
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Bounds of the server. At `max_connections` further ones are closed, at `max_outstanding` answers of one that wait
-    for the disk it is not read from, a frame over `max_frame_bytes` (jute.maxbuffer) ends its connection.
+    for the disk it is not read from, a frame over `max_frame_bytes` (jute.maxbuffer) ends its connection, and so does
+    no first request within `sessionless_timeout_ms`.
     """
 
     max_connections: int = 10_000
     max_outstanding: int = 1_000
     max_frame_bytes: int = 0xFFFFF
+    sessionless_timeout_ms: int = 10_000
 
 
 class Host(Protocol):
@@ -63,6 +65,7 @@ class ClientProtocol(asyncio.Protocol):
         self.outgoing: list[bytes] = []
         self._is_connected = False
         self._is_paused = False
+        self._sessionless: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -72,11 +75,25 @@ class ClientProtocol(asyncio.Protocol):
         transport.set_write_buffer_limits(high=PAUSE_BYTES)
         if not self._server.admit(self):
             transport.abort()
+            return
+        limit_ms = self._server.settings.sessionless_timeout_ms
+        self._sessionless = asyncio.get_running_loop().call_later(limit_ms / 1000, self._end_sessionless)
 
     def connection_lost(self, error: Exception | None) -> None:
         self.transport = None
+        self._said_something()
         if self.connection is not None:
             self._server.gone(self)
+
+    def _said_something(self) -> None:
+        if self._sessionless is not None:
+            self._sessionless.cancel()
+            self._sessionless = None
+
+    def _end_sessionless(self) -> None:
+        self._sessionless = None
+        if self.transport is not None:
+            self.transport.abort()
 
     def pause_writing(self) -> None:
         self._reading()
@@ -123,6 +140,7 @@ class ClientProtocol(asyncio.Protocol):
         if not self._is_connected:
             request = decode_connect(frame)
             self._is_connected = True
+            self._said_something()
             server.carry_out(server.machine.connect(self.connection, request, now))
             return
         xid, kind = decode_header(frame)

@@ -40,7 +40,8 @@ def decode_body(kind: int, frame: bytes) -> Request | None:
 
 
 def _acls(reader: Reader) -> Acls:
-    return tuple(reader.vector(lambda: Acl(reader.int32(), reader.text(), reader.text())))
+    # kazoo writes an empty string as null: the id of "auth".
+    return tuple(reader.vector(lambda: Acl(reader.int32(), reader.text(), reader.text_or_empty())))
 
 
 def _create(kind: int) -> Callable[[Reader], records.Create]:

@@ -63,11 +63,15 @@ class Reader:
         return self._data[at : at + length]
 
     def text(self) -> str:
-        """A string. Null, which no request has any use for, is an error here."""
+        """A string. Null, which hardly any request has a use for, is an error here."""
         found = self.buffer()
         if found is None:
             raise JuteError("a null string")
         return found.decode("utf-8", "replace")
+
+    def text_or_empty(self) -> str:
+        """A string, empty for null."""
+        return (self.buffer() or b"").decode("utf-8", "replace")
 
     def texts(self) -> list[str]:
         return self.vector(self.text)

@@ -44,6 +44,14 @@ class Limits:
     reap_interval: int = 60_000
     # A container that never had a child stays this long.
     container_never_used: int = 300_000
+    # Where ZooKeeper goes on until its heap is full. At `max_nodes` a create is answered with QUOTA_EXCEEDED; at
+    # `max_watches` a read with a new watch is answered with THROTTLED, and a connection that brings its watches back is
+    # closed; at `max_sessions` a connection that wants a further one is closed.
+    max_nodes: int = 2_000_000
+    max_watches: int = 1_000_000
+    max_sessions: int = 100_000
+    # Of one connection; a further one fails like a wrong one.
+    max_identities: int = 100
 
 
 @dataclass(slots=True)
@@ -60,8 +68,8 @@ class Machine(State):
     def __init__(
         self, sessions: Sessions, limits: Limits | None = None, tree: Tree | None = None, zxid: int = 0
     ) -> None:
-        super().__init__(sessions, tree or Tree(), zxid)
         self.limits = limits or Limits()
+        super().__init__(sessions, tree or Tree(), zxid, self.limits.max_watches)
         # The connection of each session that has one.
         self.attached: dict[int, Connection] = {}
         self._reap_at: int | None = None
@@ -78,6 +86,9 @@ class Machine(State):
         limits = self.limits
         timeout = min(max(request.timeout_ms, limits.min_session_timeout), limits.max_session_timeout)
         session_id = request.session_id
+        if session_id == 0 and len(self.sessions.live) >= limits.max_sessions:
+            self._close(connection)
+            return self._take()
         if session_id == 0:
             session_id = self.sessions.new_id()
             self._commit(session_id, CreateSessionTxn(timeout), now)
@@ -140,7 +151,8 @@ class Machine(State):
         elif now.monotonic_ms >= self._reap_at:
             self._reap_at = now.monotonic_ms + self.limits.reap_interval
             for path in self.tree.reapable(now.wall_ms, self.limits.container_never_used):
-                self._commit(0, Preparer(self.tree, 0, ()).delete_container(records.DeleteContainer(path)), now)
+                change = Preparer(self.tree, 0, (), 0).delete_container(records.DeleteContainer(path))
+                self._commit(0, change, now)
         return self._take()
 
     def next_deadline_ms(self) -> int | None:
@@ -162,7 +174,7 @@ class Machine(State):
     # -- requests that are not reads
 
     def _write(self, connection: Connection, xid: int, request: Any, now: Moment) -> None:
-        preparer = Preparer(self.tree, connection.session_id, connection.identities)
+        preparer = Preparer(self.tree, connection.session_id, connection.identities, self.limits.max_nodes)
         if isinstance(request, records.Multi):
             results = self._commit(connection.session_id, preparer.multi(request.ops), now)
             self._send(connection, Answer(xid, self.zxid, codes.OK, records.MultiResult(list(results))))
@@ -194,6 +206,10 @@ class Machine(State):
             self._close(connection)
             return
         if identity not in connection.identities:
+            if len(connection.identities) >= self.limits.max_identities:
+                self._send(connection, Answer(xid, 0, codes.AUTH_FAILED))
+                self._close(connection)
+                return
             connection.identities.append(identity)
         self._send(connection, Answer(xid, 0))
 
@@ -203,6 +219,10 @@ class Machine(State):
     def _set_watches(self, connection: Connection, xid: int, request: records.SetWatches, now: Moment) -> None:
         """What changed while the client was away is told at once, the rest is watched again."""
         nodes = self.tree.nodes
+        if self.watch_count + request.how_many() > self.max_watches:
+            # With a part of its watches it would wait for events that never come.
+            self._close(connection)
+            return
 
         def tell(kind: int, path: str) -> None:
             self._send(connection, Event(-1, kind, path))

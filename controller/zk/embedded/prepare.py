@@ -36,8 +36,9 @@ class Draft(NamedTuple):
 class Preparer:
     """The checks of one request of one session."""
 
-    def __init__(self, tree: Tree, session_id: int, identities: Sequence[Identity]) -> None:
+    def __init__(self, tree: Tree, session_id: int, identities: Sequence[Identity], max_nodes: int) -> None:
         self._tree = tree
+        self._max_nodes = max_nodes
         self._session_id = session_id
         self._identities = identities
         # Nodes that earlier operations of a multi would change; None is deleted. Not kept for a single operation.
@@ -78,6 +79,8 @@ class Preparer:
             raise Refused(codes.NODE_EXISTS)
         if parent.owner and owners.is_session(parent.owner):
             raise Refused(codes.NO_CHILDREN_FOR_EPHEMERALS)
+        if len(self._tree.nodes) >= self._max_nodes:
+            raise Refused(codes.QUOTA_EXCEEDED)
         if kind == codes.CREATE_CONTAINER:
             owner = owners.CONTAINER
         elif has_ttl:

@@ -10,6 +10,9 @@ from controller.zk.embedded.codes import Refused
 from controller.zk.embedded.state import Connection, State
 from controller.zk.embedded.tree import Node
 
+# Data and names in the answer to a multi-read.
+MAX_ANSWER_BYTES = 16 << 20
+
 
 def _readable(state: State, connection: Connection, path: str) -> Node:
     node = state.tree.nodes.get(path)
@@ -26,6 +29,7 @@ def _exists(state: State, connection: Connection, request: records.Read) -> reco
     if node is not None:
         acls.check(node.acl, codes.READ, connection.identities)
     if request.watch:
+        state.check_room()
         state.data_watches.add(request.path, connection)
     if node is None:
         raise Refused(codes.NO_NODE)
@@ -35,6 +39,7 @@ def _exists(state: State, connection: Connection, request: records.Read) -> reco
 def _get_data(state: State, connection: Connection, request: records.Read) -> records.Data:
     node = _readable(state, connection, request.path)
     if request.watch:
+        state.check_room()
         state.data_watches.add(request.path, connection)
     return records.Data(node.data, node.stat())
 
@@ -42,6 +47,7 @@ def _get_data(state: State, connection: Connection, request: records.Read) -> re
 def _children(state: State, connection: Connection, request: records.Read) -> records.Children:
     node = _readable(state, connection, request.path)
     if request.watch:
+        state.check_room()
         state.child_watches.add(request.path, connection)
     return records.Children(list(node.children or ()), None)
 
@@ -52,12 +58,22 @@ def _children2(state: State, connection: Connection, request: records.Read) -> r
 
 
 def _multi_read(state: State, connection: Connection, request: records.MultiRead) -> records.MultiResult:
+    """Raises Refused(MARSHALLING_ERROR) when the answer would be larger than any client takes: a request of 1 MiB can
+    ask for one large node fifty thousand times.
+    """
     results: list[Any] = []
+    left = MAX_ANSWER_BYTES
     for kind, op in request.ops:
         try:
-            results.append((_get_data if kind == codes.GET_DATA else _children)(state, connection, op))
+            result = (_get_data if kind == codes.GET_DATA else _children)(state, connection, op)
+            left -= len(result.data or b"") if isinstance(result, records.Data) else sum(map(len, result.names))
+            if left < 0:
+                break
+            results.append(result)
         except Refused as refusal:
             results.append(records.Failed(refusal.code))
+    if left < 0:
+        raise Refused(codes.MARSHALLING_ERROR)
     return records.MultiResult(results)
 
 
@@ -87,6 +103,7 @@ def _count_below(state: State, connection: Connection, request: records.OfPath) 
 
 
 def _add_watch(state: State, connection: Connection, request: records.AddWatch) -> records.Number:
+    state.check_room()
     state.watch_always(connection, request.path, recursive=request.recursive)
     return records.Number(0)
 

@@ -114,6 +114,10 @@ class SetWatches(NamedTuple):
     persistent: list[str]
     recursive: list[str]
 
+    def how_many(self) -> int:
+        """Of all its watches."""
+        return sum(map(len, (self.data, self.exist, self.children, self.persistent, self.recursive)))
+
 
 class AddWatch(NamedTuple):
     path: str

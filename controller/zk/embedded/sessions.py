@@ -62,18 +62,17 @@ class Sessions:
 
     def expired(self, monotonic_ms: int) -> list[int]:
         """Sessions that were not heard from in time, oldest first; the caller ends them."""
-        found = []
+        found: dict[int, None] = {}
         while self._queue and self._queue[0][0] <= monotonic_ms:
             _, session_id = heapq.heappop(self._queue)
             session = self.live.get(session_id)
             if session is None:
                 continue
             if session.deadline_ms <= monotonic_ms:
-                if session_id not in found:
-                    found.append(session_id)
+                found[session_id] = None
             else:
                 self._enqueue(session)
-        return found
+        return list(found)
 
     def next_deadline_ms(self) -> int | None:
         """When `expired` has to be asked next."""

@@ -21,6 +21,7 @@ Result = records.Created | records.Deleted | records.Stated | records.Checked | 
 # What happened (a node event), to which path, under which list.
 OnEvent = Callable[[int, str, Acls], None]
 
+_MAX_SHARED_LISTS = 10_000
 _READ_ONLY: Acls = (Acl(codes.READ, "world", "anyone"),)
 
 
@@ -121,7 +122,7 @@ class Tree:
 
     def insert(self, path: str, node: Node) -> None:
         """Put a node in its place, without a word to its parent."""
-        node.acl = self._lists.setdefault(node.acl, node.acl)
+        node.acl = self._shared(node.acl)
         self.nodes[path] = node
         self.data_size += len(path) + len(node.data or b"")
         owner = node.owner
@@ -142,7 +143,7 @@ class Tree:
             return records.Deleted()
         if isinstance(part, SetAclTxn):
             node = self.nodes[part.path]
-            node.acl = self._lists.setdefault(part.acl, part.acl)
+            node.acl = self._shared(part.acl)
             node.aversion = part.version
             return records.Stated(node.stat())
         if isinstance(part, CheckTxn):
@@ -222,6 +223,17 @@ class Tree:
             elif node.cversion > 0 or age > never_used_ms:
                 found.append(path)
         return found
+
+    @property
+    def shared_lists(self) -> int:
+        """How many different access lists are kept for further nodes."""
+        return len(self._lists)
+
+    def _shared(self, acl: Acls) -> Acls:
+        """The same object for equal lists; a client with a new list each time does not make us keep them all."""
+        if len(self._lists) >= _MAX_SHARED_LISTS:
+            self._lists = {acls.OPEN: acls.OPEN}
+        return self._lists.setdefault(acl, acl)
 
     def _adopt(self, parent: Node, name: str) -> None:
         if parent.children is None:

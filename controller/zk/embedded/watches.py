@@ -19,14 +19,18 @@ class WatchTable(Generic[Watcher]):
         self._by_path: dict[str, dict[Watcher, int]] = {}
         self._by_watcher: dict[Watcher, set[str]] = {}
         self._recursive = 0
+        self._size = 0
 
     def __len__(self) -> int:
-        return sum(map(len, self._by_path.values()))
+        """Pairs of a path and a watcher."""
+        return self._size
 
     def add(self, path: str, watcher: Watcher, mode: int = STANDARD) -> None:
         modes = self._by_path.setdefault(path, {})
         before = modes.get(watcher, 0)
         modes[watcher] = before | mode
+        if not before:
+            self._size += 1
         self._by_watcher.setdefault(watcher, set()).add(path)
         if mode & ~before & RECURSIVE:
             self._recursive += 1
@@ -56,6 +60,7 @@ class WatchTable(Generic[Watcher]):
         """All of a connection's."""
         for path in self._by_watcher.pop(watcher, ()):
             table = self._by_path[path]
+            self._size -= 1
             if table.pop(watcher) & RECURSIVE:
                 self._recursive -= 1
             if not table:
@@ -88,6 +93,7 @@ class WatchTable(Generic[Watcher]):
 
     def _forget(self, path: str, table: dict[Watcher, int], watcher: Watcher) -> None:
         del table[watcher]
+        self._size -= 1
         if not table:
             del self._by_path[path]
         mine = self._by_watcher[watcher]

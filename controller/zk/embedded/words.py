@@ -56,7 +56,7 @@ def _mntr(machine: Machine, counters: Counters) -> str:
         "num_alive_connections": counters.connections,
         "outstanding_requests": counters.outstanding,
         "znode_count": len(machine.tree.nodes),
-        "watch_count": len(machine.data_watches) + len(machine.child_watches),
+        "watch_count": machine.watch_count,
         "ephemerals_count": ephemerals,
         "approximate_data_size": machine.tree.data_size,
         "global_sessions": len(machine.sessions.live),
