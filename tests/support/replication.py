@@ -269,7 +269,7 @@ class Reader:
             assert got == final[number][: len(got)], f"{self._topic}-{number} was read differently before"
 
 
-def ask_controller(cluster: Cluster, ask: Callable[[AdminClient], Mapping[str, Any]]) -> None:
+def ask_controller(cluster: Cluster, ask: Callable[[AdminClient], Mapping[Any, Any]]) -> None:
     """What an admin client asks, until who answers is the controller: brokers may still name the one of before.
 
     Raises:
