@@ -55,11 +55,15 @@ class Cluster:
 
     # ------------------------------------------------------------------ from start to stop
 
-    def start(self) -> Cluster:
-        """Start everything; all brokers serve when this returns."""
+    def start(self, timeout: float | None = None) -> Cluster:
+        """Start everything; all brokers serve when this returns.
+
+        ``timeout`` in seconds (60 without it) is for ZooKeeper and the brokers to serve; then all is stopped again.
+        """
         if self._process is not None:
             raise ClusterError("the cluster has been started")
-        self._process = SupervisorProcess(self._arguments)
+        limit = [] if timeout is None else [f"--ready-timeout-ms={max(0, int(timeout * 1000))}"]
+        self._process = SupervisorProcess([*self._arguments, *limit])
         try:
             self._connection = Connection(self._process.address)
             self._description = self._connection.ask("describe")

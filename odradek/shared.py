@@ -35,12 +35,12 @@ class SharedCluster(Cluster):
         self._note = directory / f"{name}.json"
         self.was_running = False
 
-    def start(self) -> Cluster:
+    def start(self, timeout: float | None = None) -> Cluster:
         """Join the cluster, or start it; all brokers serve when this returns."""
         with self._alone():
             self.was_running = self._join()
             if not self.was_running:
-                super().start()
+                super().start(timeout)
                 assert self._process is not None
                 with open(self._note, "w", opener=_private) as file:
                     json.dump(asdict(self._process.address), file)

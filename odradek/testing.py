@@ -104,14 +104,14 @@ class KafkaContainer:
     # ------------------------------------------------------------------ while it runs
 
     def start(self, timeout: float = 30) -> KafkaContainer:
-        """The broker serves when this returns. Raises ClusterError. The time that it may take is its own."""
+        """The broker serves when this returns. Raises ClusterError when it does not within ``timeout`` seconds."""
         config = {
             key.removeprefix(_PREFIX).lower().replace("_", "."): value
             for key, value in self.env.items()
             if key.startswith(_PREFIX) and not key.startswith(_NOT_OURS)
         }
         self._cluster = Cluster(config=config)
-        self._cluster.start()
+        self._cluster.start(timeout)
         return self
 
     def stop(self, force: bool = True, delete_volume: bool = True) -> None:

@@ -10,6 +10,7 @@ import click
 
 from broker.cli.errors import CommandError
 from broker.cli.server import LOG_LEVELS
+from broker.dev.cluster import READY_TIMEOUT_MS
 from broker.dev.processes import free_ports
 from broker.dev.running import TEMPORARY_PREFIX, RunningCluster, noted, running_clusters
 from broker.dev.stop_request import StopRequest
@@ -32,6 +33,7 @@ _LOOK_MS = 500
 @click.option("--override", multiple=True, metavar="KEY=VALUE", help="Configuration of all brokers; repeatable.")
 @click.option("--log-level", default="INFO", show_default=True, type=click.Choice(LOG_LEVELS, case_sensitive=False))
 @click.option("--control", is_flag=True, hidden=True)
+@click.option("--ready-timeout-ms", default=READY_TIMEOUT_MS, type=click.IntRange(0), hidden=True)
 def command(
     brokers: int,
     port: int,
@@ -42,6 +44,7 @@ def command(
     override: tuple[str, ...],
     log_level: str,
     control: bool,
+    ready_timeout_ms: int,
 ) -> None:
     """Run a local cluster until Ctrl-C or SIGTERM. One line says when all brokers serve."""
     if zookeeper and java:
@@ -58,6 +61,7 @@ def command(
             restarts=restart,
             settings=_settings(override),
             log_level=log_level.upper(),
+            ready_timeout_ms=ready_timeout_ms,
         )
         if control:
             from broker.dev.controlled import ControlledCluster

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from spark_jobs.jobs import JOBS
+from broker.cli.client import of_the_running_cluster
+from spark_jobs.jobs import JOBS, RUNNING_CLUSTER
 
 
 class JobGroup(click.Group):
@@ -31,8 +32,10 @@ class JobGroup(click.Group):
 
 
 @click.group("spark", cls=JobGroup)
-def command() -> None:
+@click.pass_context
+def command(context: click.Context) -> None:
     """Run the Spark jobs, or package them."""
+    context.meta[RUNNING_CLUSTER] = of_the_running_cluster
 
 
 @command.command("package")

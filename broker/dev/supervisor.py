@@ -35,6 +35,8 @@ class Plan:
     restarts: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
     log_level: str = "INFO"
+    # From the start until all brokers serve.
+    ready_timeout_ms: int = READY_TIMEOUT_MS
 
 
 class Supervisor:
@@ -70,6 +72,7 @@ class Supervisor:
         Raises CommandError with the end of a log when a process ends, or when the time is over.
         """
         plan = self._plan
+        deadline_ms = self._clock.monotonic_ms() + plan.ready_timeout_ms
         connect = self._start_zookeeper(goes_on)
         self._cluster = DevCluster(
             plan.ports, plan.directory, connect, self._clock, plan.settings, log_level=plan.log_level
@@ -84,9 +87,9 @@ class Supervisor:
             self.cluster.check()
             return not goes_on() or ((self._zookeeper is None or self._zookeeper.is_ready()) and self.cluster.serves())
 
-        if not wait_until(ready, self._clock, READY_TIMEOUT_MS, _LOOK_MS):
+        if not wait_until(ready, self._clock, max(0, deadline_ms - self._clock.monotonic_ms()), _LOOK_MS):
             raise CommandError(
-                f"the cluster did not come up within {READY_TIMEOUT_MS // 1000} s: {self.cluster.bootstrap}"
+                f"the cluster did not come up within {plan.ready_timeout_ms / 1000:g} s: {self.cluster.bootstrap}"
             )
         return goes_on()
 
@@ -97,7 +100,7 @@ class Supervisor:
         if plan.zookeeper == JAVA:
             server = ZooKeeperServer(directory, self._free_port())
             self._zookeeper = server
-            if not wait_until(lambda: not goes_on() or server.is_ready(), self._clock, READY_TIMEOUT_MS):
+            if not wait_until(lambda: not goes_on() or server.is_ready(), self._clock, plan.ready_timeout_ms):
                 raise CommandError(f"ZooKeeper did not answer on {server.connect}:\n{server.process.log_tail()}")
         elif plan.zookeeper == EMBEDDED:
             data = directory if plan.keeps_data else None

@@ -9,3 +9,6 @@ JOBS = {
     "windowed-counts": "Count records by event-time window and key into an output topic.",
 }
 """Name on the command line to one line of help; the module is the name with underscores."""
+
+# In a click context's ``meta``: a function that names the brokers of the development cluster that runs.
+RUNNING_CLUSTER = "odradek.running-cluster"

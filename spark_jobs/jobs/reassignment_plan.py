@@ -13,7 +13,7 @@ from network.client.cluster_client import ClusterClient
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from spark_jobs.jobs.html import bars, heading, page, paragraph, table
-from spark_jobs.jobs.session import say, spark_options
+from spark_jobs.jobs.session import bootstrap_option, say, spark_options
 from spark_jobs.options import CLIENT_ID
 from timer.clock import SystemClock
 
@@ -96,9 +96,7 @@ def report(plan: Plan) -> str:
 
 
 @click.command("reassignment-plan")
-@click.option(
-    "--bootstrap-server", "-b", default="127.0.0.1:9092", show_default=True, envvar="ODRADEK_BOOTSTRAP_SERVER"
-)
+@bootstrap_option
 @click.option("--brokers", help="Ids that may hold replicas, separated by commas; all without it. Others are emptied.")
 @click.option("--topics", help="Only these topics, separated by commas.")
 @click.option("--traffic", type=click.Path(exists=True, dir_okay=False), help='JSON: {"topic-partition": bytes per s}.')

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
+from spark_jobs.jobs import RUNNING_CLUSTER
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -25,14 +27,27 @@ def kafka_options(function: F) -> F:
     function = click.option(
         "--option", "options", multiple=True, metavar="KEY=VALUE", help="Option of the odradek format; repeatable."
     )(function)
+    return bootstrap_option(function)
+
+
+def bootstrap_option(function: F) -> F:
+    """``--bootstrap-server``; `odradek spark` knows the cluster of the `odradek dev` that runs, spark-submit none."""
     return click.option(
         "--bootstrap-server",
         "-b",
-        default="127.0.0.1:9092",
-        show_default=True,
+        callback=_or_the_running_cluster,
         envvar="ODRADEK_BOOTSTRAP_SERVER",
-        help="Brokers to start from, host:port separated by commas.",
+        help="Brokers to start from, host:port separated by commas.  [default: the running `odradek dev`]",
     )(function)
+
+
+def _or_the_running_cluster(context: click.Context, parameter: click.Parameter, value: str | None) -> str:
+    if value:
+        return value
+    find: Callable[[], str] | None = context.meta.get(RUNNING_CLUSTER)
+    if find is None:
+        raise click.MissingParameter(ctx=context, param=parameter)
+    return find()
 
 
 def pairs(items: tuple[str, ...], option: str) -> dict[str, str]:

@@ -169,12 +169,16 @@ def test_quiet(kafka):
     assert "1 passed" in shown
     wrong = "import pytest\n\n@pytest.mark.kafka(broker=2)\ndef test_it(kafka):\n    pass\n"
     assert "takes brokers=... and config=..., not broker" in run_pytest(project, wrong, passes=False)
+    secure = "import pytest\n\n@pytest.mark.kafka(security='SASL_SSL')\ndef test_it(kafka):\n    pass\n"
+    assert "security=...) is not there yet" in run_pytest(project, secure, passes=False)
 
 
 def test_a_suite_that_was_written_for_containers(project: Path) -> None:
     source = (
         ROUND_TRIP
         + """
+import pytest
+from odradek import ClusterError
 from odradek.testing import KafkaContainer
 
 def test_container():
@@ -186,7 +190,8 @@ def test_container():
         assert len(consumer.list_topics("made-by-its-use", timeout=30).topics["made-by-its-use"].partitions) == 3
         consumer.close()
     container = KafkaContainer()
-    container.start()
+    with pytest.raises(ClusterError, match="did not come up within 0.001 s"):
+        container.start(timeout=0.001)
     container.stop()
 """
     )
