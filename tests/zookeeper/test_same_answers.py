@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import random
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 from controller.zk.embedded import codes
 from controller.zk.embedded.jute import Reader, buffer_bytes, int_bytes, text_bytes, vector_bytes
 from tests.support import zookeeper_wire as wire
+from tests.support.cluster import CLOCK
 from tests.support.zookeeper_wire import WireClient
 
 EXAMPLES = int(os.environ.get("ODRADEK_ZOOKEEPER_EXAMPLES", "60"))
@@ -39,13 +42,15 @@ DATA = (None, b"", b"data", b"more data")
 class Trial:
     """One example on one server: its clients, and everything that came back, with zxids from its start."""
 
-    def __init__(self, address: str, root: str) -> None:
+    def __init__(self, address: str, root: str, second_timeout_ms: int = 30_000) -> None:
         self.address = address
         self.root = root
         self.clients = [WireClient(address)]
         self.zero = self.clients[0].call(codes.EXISTS, wire.read_bytes("/"))[0]
-        self.clients.append(WireClient(address))
+        self.clients.append(WireClient(address, second_timeout_ms))
         self.seen: list[Any] = []
+        # Clients without a connection.
+        self.away: set[int] = set()
         self.do(0, codes.CREATE, wire.create_bytes(root, b""))
 
     def zxid(self, zxid: int) -> int:
@@ -97,6 +102,8 @@ class Trial:
                 results.append((kind, code, self.body(kind, reader)))
 
     def do(self, who: int, kind: int, body: bytes) -> None:
+        if who in self.away:
+            self.come_back(who)
         client = self.clients[who]
         zxid, code, reader = client.call(kind, body)
         answer = self.body(kind, reader) if code == 0 and reader.remaining() else None
@@ -105,16 +112,72 @@ class Trial:
         client.events.clear()
         self.seen.append((who, kind, self.zxid(zxid), code, answer, events))
 
+    def drop(self, who: int) -> None:
+        """Its connection ends, its session does not."""
+        self.clients[who].close(session=False)
+        self.away.add(who)
+
+    def come_back(self, who: int, timeout_ms: int = 30_000) -> None:
+        """Its session goes on with another connection; if it has one still, that is closed."""
+        old = self.clients[who]
+        new = WireClient(self.address, timeout_ms, (old.session_id, old.password))
+        self.seen.append(("back", who, new.session_id == old.session_id, new.password == old.password, new.timeout_ms))
+        if who not in self.away:
+            # Events that it had not read are lost with it.
+            with contextlib.suppress(EOFError, ConnectionResetError):
+                while True:
+                    old.frame()
+            old.close(session=False)
+        self.away.discard(who)
+        self.clients[who] = new
+
+    def try_a_wrong_password(self, who: int) -> None:
+        """Nobody gets the session by that, but who has it loses its connection."""
+        old = self.clients[who]
+        thief = WireClient(self.address, 30_000, (old.session_id, bytes(16)))
+        self.seen.append(("thief", thief.session_id, thief.timeout_ms, thief.password))
+        thief.close(session=False)
+        self.come_back(who)
+
+    def end_session(self, who: int) -> None:
+        """Somebody who knows its password ends it; then it has a new one."""
+        old = self.clients[who]
+        thief = WireClient(self.address, 30_000, (old.session_id, old.password))
+        thief.close()
+        old.close(session=False)
+        self.away.discard(who)
+        self.settle(1 - who)
+        self.clients[who] = WireClient(self.address)
+
+    def settle(self, who: int) -> None:
+        """What the end of a session deletes comes in the order of a hash table in ZooKeeper."""
+        if who in self.away:
+            self.come_back(who)
+        self.do(who, codes.EXISTS, wire.read_bytes(self.root))
+        self.seen[-1] = (*self.seen[-1][:-1], sorted(self.seen[-1][-1]))
+
     def finish(self) -> list[Any]:
         """The second client drops its events first, then its session; the tree is cleared."""
         for who in (0, 1):
-            self.do(who, codes.EXISTS, wire.read_bytes(self.root))
+            self.settle(who)
         self.clients[1].close()
-        self.do(0, codes.EXISTS, wire.read_bytes(self.root))
-        # What the end of a session deletes comes in the order of a hash table in ZooKeeper.
-        self.seen[-1] = (*self.seen[-1][:-1], sorted(self.seen[-1][-1]))
+        self.settle(0)
         self.clients[0].close()
         return self.seen
+
+
+def _disconnect(trial: Trial, who: int, timeout_ms: int) -> None:
+    if who not in trial.away:
+        trial.drop(who)
+
+
+# What may happen to a client between operations.
+MOVES: tuple[Callable[[Trial, int, int], None], ...] = (
+    _disconnect,
+    Trial.come_back,
+    lambda trial, who, timeout_ms: trial.try_a_wrong_password(who),
+    lambda trial, who, timeout_ms: trial.end_session(who),
+)
 
 
 def operation(rng: random.Random, root: str) -> tuple[int, int, bytes]:
@@ -183,10 +246,45 @@ def test_any_sequence_is_answered_alike(java_server: str, embedded_server: str, 
     trials = [Trial(address, root) for address in (java_server, embedded_server)]
     rng = random.Random(seed)
     for number in range(length):
+        move = rng.randrange(40)
+        if move < len(MOVES):
+            who, timeout_ms = rng.randrange(2), rng.choice((100, 4_000, 30_000, 1 << 30))
+            for trial in trials:
+                MOVES[move](trial, who, timeout_ms)
+            assert trials[1].seen[-1] == trials[0].seen[-1], (number, move, who)
         who, kind, body = operation(rng, root)
         for trial in trials:
             trial.do(who, kind, body)
         assert trials[1].seen[-1] == trials[0].seen[-1], (number, kind, body)
+    real, ours = [trial.finish() for trial in trials]
+    assert ours == real
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_session_whose_time_is_over_leaves_the_same(java_server: str, embedded_server: str, seed: int) -> None:
+    """Ended by the server itself, which takes seconds: ZooKeeper looks at its ticks."""
+    root = f"/example-{next(_examples)}"
+    trials = [Trial(address, root, 1_000) for address in (java_server, embedded_server)]
+    rng = random.Random(seed)
+    plan = [(1, codes.CREATE, wire.create_bytes(f"{root}/e-{number}", b"", 1)) for number in range(5)]
+    plan += [operation(rng, root) for _ in range(30)]
+    plan += [(0, codes.ADD_WATCH, text_bytes(root) + int_bytes(1))]
+    for trial in trials:
+        for step in plan:
+            trial.do(*step)
+        trial.settle(0)
+        trial.drop(1)
+    for trial in trials:
+        watcher = trial.clients[0]
+        last = [path for _, _, path in watcher.events]
+        limit = CLOCK.monotonic_ms() + 30_000
+        while f"{root}/e-0" not in last:
+            assert CLOCK.monotonic_ms() < limit, "the session does not end"
+            watcher.call(codes.EXISTS, wire.read_bytes("/"))
+            last = [path for _, _, path in watcher.events]
+        trial.settle(0)
+        trial.clients[1] = WireClient(trial.address)
+        trial.away.discard(1)
     real, ours = [trial.finish() for trial in trials]
     assert ours == real
 
