@@ -6,20 +6,20 @@ import contextlib
 import random
 import socket
 import struct
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from broker.dev.polling import wait_until
-from broker.dev.processes import ManagedProcess, free_ports
-from broker.dev.zookeeper import EmbeddedZooKeeper, is_serving
+from broker.dev.processes import free_ports
+from broker.dev.zookeeper import EmbeddedZooKeeper
 from controller.zk.embedded import codes
 from controller.zk.embedded.jute import boolean_bytes, buffer_bytes, int_bytes, text_bytes, vector_bytes
 from tests.support import zookeeper_wire as wire
-from tests.support.cluster import CLOCK, HOST, ROOT
+from tests.support.cluster import CLOCK
 from tests.support.zookeeper_wire import WireClient
+from tests.zookeeper.conftest import StartServer
 
 CLIENTS = 1_000
 ZNODES = 100_000
@@ -137,8 +137,8 @@ def test_a_thousand_clients_hear_of_one_change_and_their_sessions_end(embedded_s
     owner.close()
 
 
-def test_connections_beyond_the_bound_are_closed(limited: Callable[..., str]) -> None:
-    address = limited("--max-connections", "10")
+def test_connections_beyond_the_bound_are_closed(start: StartServer) -> None:
+    address = start("--max-connections", "10").connect
     clients = [WireClient(address) for _ in range(10)]
     with _connected(address) as further, contextlib.suppress(ConnectionResetError):
         assert further.recv(1) == b""
@@ -155,9 +155,9 @@ def test_connections_beyond_the_bound_are_closed(limited: Callable[..., str]) ->
         client.close()
 
 
-def test_a_connection_that_says_nothing_is_closed(limited: Callable[..., str]) -> None:
+def test_a_connection_that_says_nothing_is_closed(start: StartServer) -> None:
     """As in ZooKeeper, which waits for 10 s too."""
-    address = limited("--sessionless-timeout-ms", "300")
+    address = start("--sessionless-timeout-ms", "300").connect
     client = WireClient(address)
     with _connected(address) as silent, _connected(address) as slow:
         slow.sendall(b"\0\0")
@@ -195,24 +195,6 @@ def test_many_znodes_and_watches_come_back_from_the_disk(tmp_path: Path) -> None
         assert client.call(codes.GET_DATA, wire.read_bytes(paths[-1]))[2].buffer() == b"new"
     finally:
         server.stop()
-
-
-@pytest.fixture
-def limited(tmp_path: Path) -> Iterator[Callable[..., str]]:
-    """Start a server in memory with options of its own; returns its address."""
-    started: list[ManagedProcess] = []
-
-    def start(*options: str) -> str:
-        port = free_ports(1)[0]
-        command = [sys.executable, "-m", "controller.zk.embedded", "--in-memory", "--port", str(port), *options]
-        process = ManagedProcess("zookeeper", command, tmp_path / "zookeeper.log", directory=ROOT, tied=True)
-        started.append(process)
-        assert wait_until(lambda: is_serving(HOST, port), CLOCK, 30_000), process.log_tail()
-        return f"{HOST}:{port}"
-
-    yield start
-    for process in started:
-        process.stop()
 
 
 @contextlib.contextmanager

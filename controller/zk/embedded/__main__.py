@@ -11,6 +11,7 @@ from pathlib import Path
 from controller.zk.embedded.connection import Settings
 from controller.zk.embedded.machine import Limits
 from controller.zk.embedded.service import ServiceError, serve
+from controller.zk.embedded.store import LOG_BYTES
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -25,13 +26,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--max-connections", type=int, default=Settings().max_connections)
     parser.add_argument("--sessionless-timeout-ms", type=int, default=Settings().sessionless_timeout_ms)
     parser.add_argument("--container-never-used-ms", type=int, default=Limits().container_never_used)
+    parser.add_argument("--log-bytes", type=int, default=LOG_BYTES)
     found = parser.parse_args(arguments)
     limits = Limits(reap_interval=found.reap_interval_ms, container_never_used=found.container_never_used_ms)
     settings = Settings(found.max_connections, sessionless_timeout_ms=found.sessionless_timeout_ms)
-    return run(found.host, found.port, found.data_dir, limits, settings)
+    return run(found.host, found.port, found.data_dir, limits, settings, found.log_bytes)
 
 
-def run(host: str, port: int, data_dir: Path | None, limits: Limits, settings: Settings) -> int:
+def run(
+    host: str, port: int, data_dir: Path | None, limits: Limits, settings: Settings, log_bytes: int = LOG_BYTES
+) -> int:
     """Serve until SIGTERM or SIGINT."""
 
     async def until_signal() -> None:
@@ -39,7 +43,7 @@ def run(host: str, port: int, data_dir: Path | None, limits: Limits, settings: S
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
-        await serve(host, port, data_dir, limits, settings, stop)
+        await serve(host, port, data_dir, limits, settings, stop, log_bytes)
 
     try:
         asyncio.run(until_signal())

@@ -42,8 +42,8 @@ class Limits:
     max_session_timeout: int = 60_000
     # How often containers and nodes with a time to live are looked at.
     reap_interval: int = 60_000
-    # A container that never had a child stays this long.
-    container_never_used: int = 300_000
+    # A container that never had a child stays this long; 0: for ever.
+    container_never_used: int = 0
     # Where ZooKeeper goes on until its heap is full. At `max_nodes` a create is answered with QUOTA_EXCEEDED; at
     # `max_watches` a read with a new watch is answered with THROTTLED, and a connection that brings its watches back is
     # closed; at `max_sessions` a connection that wants a further one is closed.

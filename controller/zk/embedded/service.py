@@ -12,7 +12,7 @@ from controller.zk.embedded.connection import Settings
 from controller.zk.embedded.machine import Limits, Machine
 from controller.zk.embedded.server import Server
 from controller.zk.embedded.sessions import Sessions, first_session_id
-from controller.zk.embedded.store import FileStore, StoreError
+from controller.zk.embedded.store import LOG_BYTES, FileStore, StoreError
 from timer.clock import Clock, SystemClock
 
 NOTE = (
@@ -26,14 +26,20 @@ class ServiceError(Exception):
 
 
 async def serve(
-    host: str, port: int, data_dir: Path | None, limits: Limits, settings: Settings, stop: asyncio.Event
+    host: str,
+    port: int,
+    data_dir: Path | None,
+    limits: Limits,
+    settings: Settings,
+    stop: asyncio.Event,
+    log_bytes: int = LOG_BYTES,
 ) -> None:
     """Until `stop` is set. Without a data directory nothing is kept. Raises ServiceError."""
     clock = SystemClock()
     print(NOTE, file=sys.stderr, flush=True)
     with contextlib.ExitStack() as stack:
         try:
-            machine, store = _machine(data_dir, limits, clock, stack)
+            machine, store = _machine(data_dir, limits, clock, stack, log_bytes)
         except (StoreError, OSError) as error:
             raise ServiceError(str(error)) from error
         server = Server(machine, clock, settings, store)
@@ -52,12 +58,12 @@ async def serve(
 
 
 def _machine(
-    data_dir: Path | None, limits: Limits, clock: Clock, stack: contextlib.ExitStack
+    data_dir: Path | None, limits: Limits, clock: Clock, stack: contextlib.ExitStack, log_bytes: int
 ) -> tuple[Machine, FileStore | None]:
     now_ms = clock.monotonic_ms()
     if data_dir is None:
         return Machine(Sessions(first_session_id(clock.wall_ms()), os.urandom(16)), limits), None
-    store = stack.enter_context(FileStore(data_dir))
+    store = stack.enter_context(FileStore(data_dir, log_bytes))
     sessions = Sessions(first_session_id(clock.wall_ms()), store.secret())
     machine = store.recover(sessions, limits, now_ms)
     return machine, store

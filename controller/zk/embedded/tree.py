@@ -210,7 +210,7 @@ class Tree:
         return sum(1 for name in self.nodes if name.startswith(start))
 
     def reapable(self, wall_ms: int, never_used_ms: int) -> list[str]:
-        """Containers that lost their last child (or had none for `never_used_ms`), and nodes past their time."""
+        """Containers that lost their last child, or had none for `never_used_ms` (unless 0); nodes past their time."""
         found = []
         for path in self.mortal:
             node = self.nodes[path]
@@ -220,7 +220,7 @@ class Tree:
             if owners.is_ttl(node.owner):
                 if age > owners.ttl_of(node.owner):
                     found.append(path)
-            elif node.cversion > 0 or age > never_used_ms:
+            elif node.cversion > 0 or 0 < never_used_ms < age:
                 found.append(path)
         return found
 
