@@ -9,11 +9,11 @@ from broker.config.kafka_config import KafkaConfig
 from broker.config.keys import ConfigError
 from broker.http.exposition import Exposition
 from broker.http.health import Check, Health
-from broker.http.server import HttpServer
 from broker.metrics import MetricsRegistry
 from timer.worker import OnError, Workers
 
 if TYPE_CHECKING:
+    from broker.http.server import HttpServer
     from controller.zk.kazoo_session import KazooSession
     from log.management.manager import LogManager
 
@@ -27,6 +27,9 @@ def start_http(config: KafkaConfig, metrics: MetricsRegistry, health: Health) ->
     port = config["odradek.http.port"]
     if port is None:
         return None
+    # Only a broker that serves HTTP loads its parser.
+    from broker.http.server import HttpServer
+
     host = config.get_str("odradek.http.host")
     exposition = Exposition(metrics, partitions=config.get_bool("odradek.metrics.partitions"))
     server = HttpServer(

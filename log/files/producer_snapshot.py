@@ -11,10 +11,9 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
-from crc32c import crc32c
-
 from log.errors import CorruptSnapshotError
 from log.producer_entry import BatchMetadata, ProducerStateEntry
+from log.records.checksum import crc32c
 
 SNAPSHOT_SUFFIX = ".snapshot"
 VERSION = 1

@@ -7,8 +7,6 @@ import os
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from crc32c import crc32c
-
 from log.errors import CorruptRecordError, InvalidRecordError
 from log.files.file_records import parse_batch
 from log.files.segment import MAX_RELATIVE_OFFSET, LogSegment, SegmentOffsetOverflowError
@@ -26,6 +24,7 @@ from log.records.batch import (
     MIN_SIZE_FOR_MAGIC,
     RecordBatch,
 )
+from log.records.checksum import crc32c
 from log.records.old_formats import LegacyBatch
 from log.records.validation import AppendOrigin
 

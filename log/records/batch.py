@@ -13,9 +13,8 @@ import struct
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from crc32c import crc32c
-
 from log.errors import CorruptRecordError
+from log.records.checksum import crc32c
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from crc32c import crc32c
-
 from log.config import MAX_INT64, LogConfig
 from log.errors import (
     InvalidRecordError,
@@ -34,6 +32,7 @@ from log.records.batch import (
     RecordBatch,
 )
 from log.records.buffers import underlying
+from log.records.checksum import crc32c
 from log.records.compression import DECOMPRESSION_LIMIT, Codec, codec_for, codec_named
 from log.records.old_formats import LegacyBatch, iter_entries
 from log.records.record import BatchBuilder, Record, iter_records, record_bytes
