@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from broker.replication.results import FetchPartitionData
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.fetch import PartitionData
 from network.protocol.uuids import ZERO_UUID
@@ -42,22 +43,12 @@ class PartitionKey(NamedTuple):
     partition: int
 
 
-class WantedPartition(NamedTuple):
-    """What a request says about one partition."""
-
-    max_bytes: int
-    fetch_offset: int
-    fetcher_log_start_offset: int
-    current_leader_epoch: int
-    last_fetched_epoch: int
-
-
 class CachedPartition:
     """One partition in a session: what is wanted and what was last sent."""
 
     __slots__ = ("high_watermark", "key", "log_start_offset", "wanted")
 
-    def __init__(self, key: PartitionKey, wanted: WantedPartition) -> None:
+    def __init__(self, key: PartitionKey, wanted: FetchPartitionData) -> None:
         self.key = key
         self.wanted = wanted
         self.high_watermark = -1
@@ -128,7 +119,7 @@ class FetchSession:
             return key.topic_id, key.partition
         return key.topic or "", key.partition
 
-    def apply(self, wanted: Iterable[tuple[PartitionKey, WantedPartition]], forgotten: Iterable[PartitionKey]) -> None:
+    def apply(self, wanted: Iterable[Wanted], forgotten: Iterable[PartitionKey]) -> None:
         for key, request in wanted:
             cached = self.partitions.get(self.identity(key))
             if cached is None:
@@ -263,7 +254,7 @@ class FetchSessionCache:
 
 
 Answer = tuple[PartitionKey, PartitionData]
-Wanted = tuple[PartitionKey, WantedPartition]
+Wanted = tuple[PartitionKey, FetchPartitionData]
 
 
 class FetchContext:

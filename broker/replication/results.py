@@ -109,7 +109,10 @@ class FetchParams:
 
 
 class FetchPartitionData(NamedTuple):
-    """What is asked of one partition. Epochs are -1 when the request did not give them."""
+    """What a fetch asks of one partition: in a session on either side, and of the log.
+
+    Epochs are -1 when the request did not give them.
+    """
 
     topic_id: bytes
     fetch_offset: int

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import NamedTuple
 
+from broker.replication.results import FetchPartitionData
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.fetch import (
@@ -26,17 +26,6 @@ _FIRST_VERSION_WITH_TOPIC_IDS = 13
 _LAST_VERSION_WITH_NAMES = 12
 
 
-class Wanted(NamedTuple):
-    """What is asked of one partition; a difference to what the session has is sent."""
-
-    topic_id: bytes
-    fetch_offset: int
-    log_start_offset: int
-    max_bytes: int
-    current_leader_epoch: int
-    last_fetched_epoch: int
-
-
 class FetchSessionClient:
     """Not thread-safe: one fetcher thread owns it."""
 
@@ -44,14 +33,14 @@ class FetchSessionClient:
         self._name = name
         self._session_id = 0
         self._epoch = INITIAL_EPOCH
-        self._partitions: dict[TopicPartition, Wanted] = {}
+        self._partitions: dict[TopicPartition, FetchPartitionData] = {}
 
     @property
-    def partitions(self) -> Mapping[TopicPartition, Wanted]:
+    def partitions(self) -> Mapping[TopicPartition, FetchPartitionData]:
         """Everything that is in the session, or in the full request."""
         return self._partitions
 
-    def build(self, wanted: dict[TopicPartition, Wanted], version: int) -> tuple[FetchRequest, int]:
+    def build(self, wanted: dict[TopicPartition, FetchPartitionData], version: int) -> tuple[FetchRequest, int]:
         """The partitions and session fields of the next request, and the version to send it in.
 
         Without a topic id for every partition the version falls to the last one that uses names.
@@ -127,7 +116,7 @@ class FetchSessionClient:
         self._epoch = INITIAL_EPOCH
 
 
-def _topics(partitions: Mapping[TopicPartition, Wanted]) -> list[FetchTopic]:
+def _topics(partitions: Mapping[TopicPartition, FetchPartitionData]) -> list[FetchTopic]:
     topics: dict[str, FetchTopic] = {}
     for tp, item in partitions.items():
         topic = topics.get(tp.topic)

@@ -15,14 +15,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from broker.config.versions import MetadataVersion
-from broker.replication.follower.fetch_session_client import Wanted
 from broker.replication.follower.fetch_state import InitialFetchState, PartitionFetchState, ReplicaState
 from broker.replication.follower.leader_endpoint import LeaderEndpoint
 from broker.replication.follower.truncation import truncation_target
 from broker.replication.partition import Partition
 from broker.replication.partitions import Partitions
 from broker.replication.replica_traffic import ReplicaTraffic
-from broker.replication.results import EpochEndOffset
+from broker.replication.results import EpochEndOffset, FetchPartitionData
 from log.errors import CorruptRecordError, InvalidRecordError, LogError
 from log.partition_log import PartitionLog
 from log.topic_partition import TopicPartition
@@ -245,16 +244,16 @@ class ReplicaFetcher:
 
     # ------------------------------------------------------------------ fetching
 
-    def _wanted(self) -> dict[TopicPartition, Wanted]:
+    def _wanted(self) -> dict[TopicPartition, FetchPartitionData]:
         now = self._clock.monotonic_ms()
-        wanted: dict[TopicPartition, Wanted] = {}
+        wanted: dict[TopicPartition, FetchPartitionData] = {}
         for tp, state in self._states.items():
             if not state.is_ready(now) or self._traffic.rests(tp, state):
                 continue
             log = self._partitions.get_log(tp)
             if log is None:
                 continue
-            wanted[tp] = Wanted(
+            wanted[tp] = FetchPartitionData(
                 state.topic_id,
                 state.fetch_offset,
                 log.log_start_offset,
@@ -285,7 +284,7 @@ class ReplicaFetcher:
                     self._apply(tp, asked, answer)
         return True
 
-    def _apply(self, tp: TopicPartition, asked: Wanted, answer: PartitionData) -> None:
+    def _apply(self, tp: TopicPartition, asked: FetchPartitionData, answer: PartitionData) -> None:
         state = self._states.get(tp)
         now = self._clock.monotonic_ms()
         if state is None or state.fetch_offset != asked.fetch_offset or not state.is_ready(now):
@@ -301,7 +300,9 @@ class ReplicaFetcher:
             logger.exception("%s: cannot apply what was fetched at offset %d", tp, asked.fetch_offset)
             self._mark_failed(tp)
 
-    def _apply_one(self, tp: TopicPartition, asked: Wanted, answer: PartitionData, state: PartitionFetchState) -> None:
+    def _apply_one(
+        self, tp: TopicPartition, asked: FetchPartitionData, answer: PartitionData, state: PartitionFetchState
+    ) -> None:
         error = ErrorCode.of(answer.error_code)
         if error is ErrorCode.NONE:
             if answer.diverging_epoch.epoch >= 0:

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 from broker.cluster.metadata_cache import Node
 from broker.config.versions import MetadataVersion
-from broker.replication.follower.fetch_session_client import FetchSessionClient, Wanted
-from broker.replication.results import EpochEndOffset
+from broker.replication.follower.fetch_session_client import FetchSessionClient
+from broker.replication.results import EpochEndOffset, FetchPartitionData
 from log.topic_partition import TopicPartition
 from network.client.connection import Connection, CorrelationIds, SocketWrapper
 from network.protocol.errors import ApiError, ErrorCode
@@ -29,7 +29,7 @@ from timer.clock import Clock
 class LeaderEndpoint(Protocol):
     """All calls block, and raise `OSError` when no answer comes and `ApiError` when the whole request is refused."""
 
-    def fetch(self, wanted: dict[TopicPartition, Wanted]) -> dict[TopicPartition, PartitionData]: ...
+    def fetch(self, wanted: dict[TopicPartition, FetchPartitionData]) -> dict[TopicPartition, PartitionData]: ...
 
     def offset(self, tp: TopicPartition, timestamp: int, current_leader_epoch: int) -> int:
         """The leader's log end (-1) or log start (-2); raises the partition's error."""
@@ -91,7 +91,7 @@ class RemoteLeader:
         self._closed = False
         self._session = FetchSessionClient(f"{self._client_id} of leader {node.id}")
 
-    def fetch(self, wanted: dict[TopicPartition, Wanted]) -> dict[TopicPartition, PartitionData]:
+    def fetch(self, wanted: dict[TopicPartition, FetchPartitionData]) -> dict[TopicPartition, PartitionData]:
         settings, session = self._settings, self._session
         request, version = session.build(wanted, self._version.fetch_request_version)
         request.max_wait_ms = settings.max_wait_ms

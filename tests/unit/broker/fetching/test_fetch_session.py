@@ -10,8 +10,8 @@ from broker.fetching.fetch_session import (
     FetchManager,
     FetchSessionCache,
     PartitionKey,
-    WantedPartition,
 )
+from broker.replication.results import FetchPartitionData
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.fetch import PartitionData
 from network.protocol.uuids import ZERO_UUID, new_uuid
@@ -25,8 +25,8 @@ def key(partition: int, topic: str | None = "t", topic_id: bytes = ZERO_UUID) ->
     return PartitionKey(topic, topic_id, partition)
 
 
-def wanted(offset: int = 0) -> WantedPartition:
-    return WantedPartition(1024, offset, 0, -1, -1)
+def wanted(offset: int = 0) -> FetchPartitionData:
+    return FetchPartitionData(ZERO_UUID, offset, 0, 1024, -1)
 
 
 def answer(partition: int, *, high_watermark: int = 10, records: bytes = b"", error: int = 0) -> PartitionData:
