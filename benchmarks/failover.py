@@ -165,7 +165,7 @@ def measure(kind: Literal["odradek", "kafka"], directory: Path, zookeeper: str, 
         failover, after_session = leader_failover(cluster, leader, "small", limit)
         if kind == "odradek":
             own["failover_events"], own["failover_zookeeper"] = log.seconds("BrokerChange", "Reelect")
-        cluster.wait_forgotten(leader)
+        leader.wait_forgotten()
         leader.start()
         cluster.wait_ready()
         began = time.monotonic()

@@ -20,8 +20,6 @@ DEFAULT = EMBEDDED
 # How long a broker may take that is started again: as long as it waits for the end of its old session, and a little.
 RESTART_TIMEOUT_MS = 60_000
 _LOOK_MS = 20
-# A broker that was killed can't come back before its session has timed out.
-_OLD_SESSION = "could not be started: Broker id"
 
 
 @dataclass(frozen=True)
@@ -200,9 +198,6 @@ class Supervisor:
             failure = broker.failure()
             if failure is None:
                 return self.cluster.serves()
-            if _OLD_SESSION in failure:
-                self._start(broker)
-                return False
             self._down.add(broker_id)
             raise CommandError(failure)
 

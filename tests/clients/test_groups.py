@@ -233,7 +233,6 @@ def test_offsets_survive_a_killed_broker(cluster: Cluster, members: Members, cre
     wait_committed(cluster, group, topic, 3, 10)
     member.leave()
     cluster.brokers[0].kill()
-    cluster.wait_forgotten(cluster.brokers[0])
     cluster.brokers[0].start()
     cluster.wait_ready()
     again = members.add("confluent", group, topic)

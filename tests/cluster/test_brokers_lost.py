@@ -64,9 +64,8 @@ class Running:
             wait_in_sync(self._cluster, load.topic)
 
     def restart(self, *killed: Broker) -> None:
-        """Start brokers that were killed, once their sessions have ended."""
+        """Start brokers that were killed."""
         for broker in killed:
-            self._cluster.wait_forgotten(broker)
             broker.start()
         self._cluster.wait_ready()
         self.wait_in_sync()

@@ -141,7 +141,7 @@ def test_leaders_and_followers_move_under_load(start: Callable[[list[Kind]], Clu
     load.wait_progress()
     assert sum(is_copy for _, _, is_copy in described(victim)) >= 2
     victim.kill()
-    cluster.wait_forgotten(victim)
+    victim.wait_forgotten()
     load.wait_progress()
     victim.start()
     cluster.wait_ready()
@@ -191,7 +191,6 @@ def test_a_directory_fails_in_the_middle_of_a_move(start: Callable[[list[Kind]],
     assert ErrorCode.of(answer.error_code) is ErrorCode.KAFKA_STORAGE_ERROR
 
     victim.kill()
-    cluster.wait_forgotten(victim)
     broken.unlink()
     broken.with_suffix(".away").rename(broken)
     victim.start()

@@ -164,7 +164,7 @@ def test_directories_fail_under_load_and_come_back(cluster: Cluster) -> None:
     assert victim.process is not None
     assert wait_until(lambda: victim not in cluster.running, CLOCK, 60_000)
     assert victim.process.poll() == 1
-    cluster.wait_forgotten(victim)
+    victim.wait_forgotten()
     load.wait_progress()
 
     # It starts with the directory that is there; what was in the other one is not made anew.

@@ -86,7 +86,6 @@ def test_each_kind_controls_the_other(make_cluster: Callable[..., Cluster]) -> N
         third = controller(client)
         assert third is not None
         assert third[1] == second[1] + 1
-        cluster.wait_forgotten(kafka)
         kafka.start()
         cluster.wait_ready()
         everywhere(cluster, "t", {0: 0, 1: 1, 2: 1, 3: 0})

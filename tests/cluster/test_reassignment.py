@@ -161,7 +161,6 @@ def test_the_controller_and_a_leader_die_half_way(move: Move) -> None:
     move.raise_limit()
     others = [broker for broker in move.source if broker != victim.broker_id]
     assert wait_until(lambda: all(map(move.has_left, others)), CLOCK, 90_000)
-    move.cluster.wait_forgotten(victim)
     victim.start()
     move.cluster.wait_ready()
     move.finish(move.target)

@@ -55,7 +55,6 @@ def test_replicas_on_kafka_and_odradek(kinds: list[str], make_cluster: Callable[
         wait_in_sync(cluster, TOPIC)
     leader = cluster.brokers[leader_of(cluster, TOPIC)]
     leader.kill()
-    cluster.wait_forgotten(leader)
     leader.start()
     cluster.wait_ready()
     wait_in_sync(cluster, TOPIC)
@@ -79,7 +78,6 @@ def test_old_protocol_version_changes_the_isr_through_zookeeper(make_cluster: Ca
         wait_isr(leader, TOPIC, {0, 1, 2} - {follower.broker_id})
     wait_in_sync(cluster, TOPIC)
     follower.kill()
-    cluster.wait_forgotten(follower)
     follower.start()
     cluster.wait_ready()
     wait_in_sync(cluster, TOPIC)

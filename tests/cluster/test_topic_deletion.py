@@ -40,7 +40,7 @@ def test_deletion_waits_for_a_dead_replica(kinds: list[str], make_cluster: Calla
         load.finish()
         dead = cluster.brokers[1]
         dead.kill()
-        cluster.wait_forgotten(dead)
+        dead.wait_forgotten()
         delete_topic(cluster, TOPIC)
         everywhere(cluster, TOPIC, {})
         for broker in cluster.running:

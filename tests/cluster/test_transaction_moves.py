@@ -113,7 +113,7 @@ def test_every_state_survives_the_move(way: Way, interruption: Interruption, clu
     producers[abandoned].begin_transaction()
     send(producers[abandoned], abandoned, "held")
     holder.pause() if interruption == "paused" else holder.kill()
-    cluster.wait_forgotten(holder)
+    holder.wait_forgotten()
     for name in (committing, both):
         producers[name].commit_transaction(60)
     producers[aborting].abort_transaction(60)

@@ -239,7 +239,6 @@ def test_a_slow_move_is_seen_is_cancelled_and_survives_a_restart(cluster: Cluste
         assert wait_until(moving, CLOCK, WAIT_MS), where(cluster, topic)
         broker = cluster.brokers[0]
         broker.kill()
-        cluster.wait_forgotten(broker)
         broker.start()
         cluster.wait_ready()
         assert wait_until(moving, CLOCK, WAIT_MS), where(cluster, topic)

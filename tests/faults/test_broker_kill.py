@@ -12,7 +12,6 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.cluster import Broker, Cluster
-from tests.support.sessions import await_session_end
 from tests.support.until_end import until_end
 
 ROUNDS = 3
@@ -33,7 +32,6 @@ def test_nothing_acknowledged_is_lost(make_cluster: Callable[..., Cluster], flus
     broker = cluster.brokers[0]
     for _ in range(ROUNDS):
         number = produce(cluster, acknowledged, number, broker, 0.5 + rng.random() * (SECONDS - 0.5))
-        await_session_end(broker)
         broker.start()
         cluster.wait_ready()
     cluster.wait_topic("t", 1)

@@ -34,7 +34,6 @@ from network.protocol.messages.incremental_alter_configs import (
 from network.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.support.cluster import CLOCK, Cluster
 from tests.support.disks import fill, small_file_system
-from tests.support.sessions import await_session_end
 
 WAIT_MS = 60_000
 SETTINGS = {
@@ -113,7 +112,6 @@ class Disks:
             ballast.unlink()
         else:
             subprocess.run(["mount", "-o", "remount,size=48m", str(self.small.parent)], check=True)
-        await_session_end(broker)
         broker.start()
         self.cluster.wait_ready()
         self.client.close()

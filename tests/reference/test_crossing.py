@@ -17,7 +17,6 @@ from log.files.checkpoint import OffsetCheckpoint
 from log.topic_partition import TopicPartition as LogPartition
 from tests.reference.kafka import require
 from tests.support.cluster import CLOCK, Cluster, Kind
-from tests.support.sessions import await_session_end
 from tests.support.until_end import until_end
 
 SETTINGS = {
@@ -170,7 +169,6 @@ class Story:
         else:
             assert self.broker.stop() in (0, 143)
         assert self.marks() == self.ends
-        await_session_end(self.broker)
         self.broker.kind = kind
         self.broker.start()
         self.cluster.wait_ready()

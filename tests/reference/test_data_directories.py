@@ -26,7 +26,6 @@ from log.records.validation import check_for_follower
 from log.topic_partition import TopicPartition
 from tests.reference.kafka import require, run_tool
 from tests.support.cluster import Broker, Cluster
-from tests.support.sessions import await_session_end
 from tests.support.until_end import until_end
 from timer.clock import SystemClock
 from timer.scheduler import BackgroundScheduler
@@ -192,7 +191,6 @@ def test_a_directory_of_kafka_opens_here_and_in_kafka_again(make_cluster: Callab
     engine.stop()
     content_with_dump_tool(broker.data / "plain-0")
 
-    await_session_end(broker)
     broker.start()
     cluster.wait_ready()
     assert [v for _, v in consume(cluster, PLAIN)] == [value(i) for i in range(500)]

@@ -49,7 +49,6 @@ def revive(cluster: Cluster, broker: Broker) -> None:
     """Bring a killed broker back for the next test."""
     if broker in cluster.running:
         broker.kill()
-    cluster.wait_forgotten(broker)
     broker.start()
     cluster.wait_ready()
 

@@ -74,8 +74,13 @@ class Broker:
         return found[0]
 
     def start(self) -> None:
-        """Start the process without waiting for it."""
+        """Start the process without waiting for it.
+
+        Odradek's broker waits for the end of its old session by itself; Kafka's would fail.
+        """
         assert self.process is None or not self.process.is_running
+        if self.kind == "kafka" and self.process is not None:
+            self.wait_forgotten()
         self.is_paused = False
         self.directory.mkdir(parents=True, exist_ok=True)
         properties = self.directory / "server.properties"
@@ -87,6 +92,12 @@ class Broker:
         name = f"{self.kind} broker {self.broker_id}"
         environment = {**python_environment(), **self.environment}
         self.process = ManagedProcess(name, command, self.log_file, environment=environment, directory=ROOT)
+
+    def wait_forgotten(self) -> None:
+        """Until ZooKeeper has ended the session of its last process."""
+        path = f"/brokers/ids/{self.broker_id}"
+        with zookeeper_client(self.settings["zookeeper.connect"]) as client:
+            assert wait_until(lambda: client.exists(path) is None, CLOCK, START_TIMEOUT_MS), f"{path} stays"
 
     def wait_listening(self) -> None:
         """Until it accepts connections."""
@@ -210,12 +221,6 @@ class Cluster:
             return True
 
         assert wait_until(known, CLOCK, START_TIMEOUT_MS), f"not every broker knows {topic}"
-
-    def wait_forgotten(self, broker: Broker) -> None:
-        """Until ZooKeeper has ended the session of a broker that was killed; before, its id can't register again."""
-        path = f"/brokers/ids/{broker.broker_id}"
-        with zookeeper_client(self.zookeeper) as client:
-            assert wait_until(lambda: client.exists(path) is None, CLOCK, START_TIMEOUT_MS), f"{path} stays"
 
     def stop(self) -> None:
         """End all processes, in order where they let themselves be."""

@@ -127,7 +127,6 @@ class Moves:
         """Start what was taken down; the coordinator stays where it is."""
         if self._down is None:
             return
-        self._cluster.wait_forgotten(self._down)
         self._down.start()
         self._down = None
         self._cluster.wait_ready()
