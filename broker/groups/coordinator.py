@@ -16,6 +16,7 @@ from broker.coordinator.internal_topic_names import OFFSETS_TOPIC
 from broker.groups.admin import GroupAdmin
 from broker.groups.base import GroupBase, GroupKeeper, GroupType
 from broker.groups.classic.coordinator import ClassicGroupCoordinator
+from broker.groups.classic.joining import Joining
 from broker.groups.classic.rebalance import Rebalancer
 from broker.groups.classic.requests import (
     HeartbeatRequest,
@@ -93,7 +94,8 @@ class GroupCoordinator:
         self.removal = OffsetRemoval(self.owned, writer, clock, config, meters)
         rebalancer = Rebalancer(writer, config, self._rebalances, self._heartbeats, meters)
         migration = Migration(self.owned, writer, config, consumer_config, rebalancer, topics, clock)
-        self._classic = ClassicGroupCoordinator(self.owned, writer, config, rebalancer, new_id)
+        joining = Joining(self.owned, writer, config, rebalancer, new_id)
+        self._classic = ClassicGroupCoordinator(self.owned, writer, config, rebalancer, joining)
         self.consumer = ConsumerGroupCoordinator(
             self.owned, writer, consumer_config, topics, self._heartbeats, clock, migration
         )

@@ -9,7 +9,6 @@ given through callbacks, which run under the group's lock and must not block.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
 from broker.groups.classic.group import ClassicGroup
 from broker.groups.classic.joining import Joining
@@ -42,13 +41,13 @@ class ClassicGroupCoordinator:
         writer: GroupWriter,
         config: GroupConfig,
         rebalancer: Rebalancer,
-        new_id: Callable[[], str],
+        joining: Joining,
     ) -> None:
         self._owned = owned
         self._writer = writer
         self._config = config
         self._rebalancer = rebalancer
-        self._joining = Joining(owned, writer, config, rebalancer, new_id)
+        self._joining = joining
 
     # --- life ---
 
