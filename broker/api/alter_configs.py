@@ -5,15 +5,13 @@ Versions: 1 a throttled client waits by itself (KIP-219); 2 flexible.
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import Any
+from functools import partial
 
-from broker.config.admin import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
-from broker.requests.authorization import CLUSTER_NAME, ResourceType
-from broker.requests.authorization import Operation as AclOperation
+from broker.config.admin import GROUP_RESOURCE, TOPIC_RESOURCE
+from broker.requests.config_resources import alter_each, altered, authorize_alter_configs
 from broker.requests.registry import Call, api
 from network.protocol.api import ApiKey
-from network.protocol.errors import ApiError, ErrorCode, error_of
+from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
@@ -23,37 +21,14 @@ from network.protocol.messages.alter_configs import (
 
 
 def _error_form(call: Call[AlterConfigsRequest], code: ErrorCode, message: str | None) -> AlterConfigsResponse:
-    return AlterConfigsResponse(responses=[_answer(resource, code, message) for resource in call.request.resources])
-
-
-def _answer(
-    resource: AlterConfigsResource, code: ErrorCode = ErrorCode.NONE, message: str | None = None
-) -> AlterConfigsResourceResponse:
-    return AlterConfigsResourceResponse(
-        error_code=code,
-        error_message=message if code is ErrorCode.NONE else message or code.message,
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-    )
+    make = AlterConfigsResourceResponse
+    return AlterConfigsResponse(responses=[altered(each, make, code, message) for each in call.request.resources])
 
 
 @api(ApiKey.ALTER_CONFIGS, versions=(0, 2), error_form=_error_form)
 def handle(call: Call[AlterConfigsRequest]) -> AlterConfigsResponse:
-    counts = Counter((resource.resource_type, resource.resource_name) for resource in call.request.resources)
-    answers = []
-    for resource in call.request.resources:
-        try:
-            if counts[(resource.resource_type, resource.resource_name)] > 1:
-                raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            _alter(call, resource)
-        except Exception as error:
-            code, message = error_of(error)
-            answers.append(_answer(resource, code, message))
-            if code is ErrorCode.UNKNOWN_SERVER_ERROR:
-                raise
-        else:
-            answers.append(_answer(resource))
-    return AlterConfigsResponse(responses=answers)
+    alter = partial(_alter, call)
+    return AlterConfigsResponse(responses=alter_each(call.request.resources, alter, AlterConfigsResourceResponse))
 
 
 def _alter(call: Call[AlterConfigsRequest], resource: AlterConfigsResource) -> None:
@@ -72,22 +47,3 @@ def _alter(call: Call[AlterConfigsRequest], resource: AlterConfigsResource) -> N
         admin.write_group(resource.resource_name, overrides, validate_only=validate_only)
     else:
         admin.write_broker(resource.resource_name, overrides, validate_only=validate_only)
-
-
-def authorize_alter_configs(call: Call[Any], resource_type: int, name: str) -> None:
-    """Raises INVALID_REQUEST for a type that cannot be altered, or the authorization error of the resource."""
-    authorizer, connection = call.broker.authorizer, call.connection
-    if resource_type == TOPIC_RESOURCE:
-        if not authorizer.authorize(connection, AclOperation.ALTER_CONFIGS, ResourceType.TOPIC, name):
-            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        return
-    if resource_type == GROUP_RESOURCE and call.broker.config_admin.serves_groups:
-        if not authorizer.authorize(connection, AclOperation.ALTER_CONFIGS, ResourceType.GROUP, name):
-            raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        return
-    if resource_type not in (BROKER_RESOURCE, CLIENT_METRICS_RESOURCE):
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
-    if not authorizer.authorize(connection, AclOperation.ALTER_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
-        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    if resource_type == CLIENT_METRICS_RESOURCE:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "Client metrics need KRaft")

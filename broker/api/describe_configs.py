@@ -19,10 +19,11 @@ from broker.config.admin import (
 )
 from broker.config.view import ConfigEntry, Source, logger_entries
 from broker.requests.authorization import CLUSTER_NAME, Operation, ResourceType
+from broker.requests.config_resources import failure_of
 from broker.requests.registry import Call, api
-from broker.topics.topic_names import topic_name_fault
+from controller.topic_names import check_topic_name
 from network.protocol.api import ApiKey
-from network.protocol.errors import ApiError, ErrorCode, error_of
+from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -59,10 +60,7 @@ def handle(call: Call[DescribeConfigsRequest]) -> DescribeConfigsResponse:
         try:
             entries = _entries(call, resource)
         except Exception as error:
-            code, message = error_of(error)
-            if code is ErrorCode.UNKNOWN_SERVER_ERROR:
-                raise
-            results.append(_failed(resource, code, message))
+            results.append(_failed(resource, *failure_of(error, resource)))
             continue
         wanted = set(resource.configuration_keys) if resource.configuration_keys else None
         results.append(
@@ -82,9 +80,7 @@ def _entries(call: Call[DescribeConfigsRequest], resource: DescribeConfigsResour
     if resource.resource_type == TOPIC_RESOURCE:
         if not broker.authorizer.authorize(call.connection, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        fault = topic_name_fault(name)
-        if fault is not None:
-            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {fault}")
+        check_topic_name(name)
         if not broker.metadata_cache.contains_topic(name):
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return broker.config_view.topic_entries(broker.config_admin.stored(TOPIC_RESOURCE, name))

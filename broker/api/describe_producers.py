@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.requests.authorization import Operation, ResourceType
 from broker.requests.registry import Call, api
-from broker.topics.topic_names import topic_name_fault
+from controller.topic_names import check_topic_name
 from log.topic_partition import TopicPartition
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode
@@ -56,9 +56,7 @@ def _describe(call: Call[DescribeProducersRequest], topic: str, partition: int) 
 
 def _producers(call: Call[DescribeProducersRequest], topic: str, partition: int) -> list[ProducerState]:
     broker = call.broker
-    fault = topic_name_fault(topic)
-    if fault is not None:
-        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {fault}")
+    check_topic_name(topic)
     if not broker.authorizer.authorize(call.connection, Operation.READ, ResourceType.TOPIC, topic):
         raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     tp = TopicPartition(topic, partition)

@@ -24,7 +24,6 @@ from broker.fetching.fetch_session import (
     FetchContext,
     PartitionKey,
     Wanted,
-    WantedPartition,
     len_of,
 )
 from broker.replication.results import (
@@ -35,6 +34,7 @@ from broker.replication.results import (
     LogReadResult,
 )
 from broker.requests.authorization import CLUSTER_NAME, Operation, ResourceType
+from broker.requests.leader_hints import current_leader, endpoints
 from broker.requests.registry import Call, api
 from log.fetch_data import FetchIsolation
 from log.topic_partition import TopicPartition
@@ -110,10 +110,7 @@ def handle(call: Call[FetchRequest]) -> FetchResponse | None:
         assert topic is not None
         tp = TopicPartition(topic, key.partition)
         keys[tp] = key
-        entries.append((tp, FetchPartitionData(
-            key.topic_id, wanted.fetch_offset, wanted.fetcher_log_start_offset, wanted.max_bytes,
-            wanted.current_leader_epoch, wanted.last_fetched_epoch,
-        )))  # fmt: skip
+        entries.append((tp, wanted))
     params = _params(call, replica_id)
 
     def respond(results: list[tuple[TopicPartition, LogReadResult]]) -> None:
@@ -170,8 +167,8 @@ def _wanted(request: FetchRequest, version: int, snapshot: MetadataSnapshot) -> 
         for partition in topic.partitions:
             wanted.append((
                 PartitionKey(name, topic_id, partition.partition),
-                WantedPartition(
-                    partition.partition_max_bytes, partition.fetch_offset, partition.log_start_offset,
+                FetchPartitionData(
+                    topic_id, partition.fetch_offset, partition.log_start_offset, partition.partition_max_bytes,
                     partition.current_leader_epoch, partition.last_fetched_epoch,
                 ),
             ))  # fmt: skip
@@ -211,7 +208,7 @@ def _answer(call: Call[FetchRequest], tp: TopicPartition, result: LogReadResult,
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
         answer = _error_answer(tp.partition, error)
         if version >= 16 and error in _LEADER_HINT_ERRORS:
-            answer.current_leader = _current_leader(call, tp)
+            answer.current_leader = current_leader(call, tp, LeaderIdAndEpoch)
         return answer
     answer = PartitionData(
         partition_index=tp.partition,
@@ -234,18 +231,6 @@ def _answer(call: Call[FetchRequest], tp: TopicPartition, result: LogReadResult,
     if version < FIRST_VERSION_WITH_ZSTD and not is_follower:
         convert_answer(answer, tp, version, call.broker.replica_manager)
     return answer
-
-
-def _current_leader(call: Call[FetchRequest], tp: TopicPartition) -> LeaderIdAndEpoch:
-    partition = call.broker.replica_manager.partitions.get(tp)
-    if partition is not None and partition.leader_id is not None:
-        return LeaderIdAndEpoch(leader_id=partition.leader_id, leader_epoch=partition.leader_epoch)
-    state = call.broker.metadata_cache.partition_state(tp.topic, tp.partition)
-    return (
-        LeaderIdAndEpoch()
-        if state is None
-        else LeaderIdAndEpoch(leader_id=state.leader, leader_epoch=state.leader_epoch)
-    )
 
 
 def _respond(call: Call[FetchRequest], context: FetchContext, answers: list[Answer], replica_id: int) -> None:
@@ -276,13 +261,7 @@ def _respond(call: Call[FetchRequest], context: FetchContext, answers: list[Answ
             leaders.add(answer.current_leader.leader_id)
     response = FetchResponse(error_code=error, session_id=session_id, responses=topics)
     if leaders:
-        cache, listener = call.broker.metadata_cache, call.connection.listener_name
-        nodes = (cache.broker_node(leader, listener) for leader in sorted(leaders))
-        response.node_endpoints = [
-            NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
-            for node in nodes
-            if node is not None
-        ]
+        response.node_endpoints = endpoints(call, leaders, NodeEndpoint)
     call.respond(response)
 
 

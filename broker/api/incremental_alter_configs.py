@@ -7,9 +7,8 @@ Versions: 1 flexible.
 
 from __future__ import annotations
 
-from collections import Counter
+from functools import partial
 
-from broker.api.alter_configs import authorize_alter_configs
 from broker.config import loggers
 from broker.config.admin import (
     APPEND,
@@ -26,9 +25,10 @@ from broker.config.broker_keys import BROKER_KEYS
 from broker.config.topic_keys import TOPIC_KEYS
 from broker.requests.authorization import Operation as AclOperation
 from broker.requests.cluster_action import require_cluster
+from broker.requests.config_resources import alter_each, altered, authorize_alter_configs
 from broker.requests.registry import Call, api
 from network.protocol.api import ApiKey
-from network.protocol.errors import ApiError, ErrorCode, error_of
+from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
@@ -40,38 +40,14 @@ from network.protocol.messages.incremental_alter_configs import (
 def _error_form(
     call: Call[IncrementalAlterConfigsRequest], code: ErrorCode, message: str | None
 ) -> IncrementalAlterConfigsResponse:
-    return IncrementalAlterConfigsResponse(
-        responses=[_answer(resource, code, message) for resource in call.request.resources]
-    )
-
-
-def _answer(
-    resource: AlterConfigsResource, code: ErrorCode = ErrorCode.NONE, message: str | None = None
-) -> AlterConfigsResourceResponse:
-    return AlterConfigsResourceResponse(
-        error_code=code,
-        error_message=message if code is ErrorCode.NONE else message or code.message,
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-    )
+    make = AlterConfigsResourceResponse
+    answers = [altered(each, make, code, message) for each in call.request.resources]
+    return IncrementalAlterConfigsResponse(responses=answers)
 
 
 @api(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=(0, 1), error_form=_error_form)
 def handle(call: Call[IncrementalAlterConfigsRequest]) -> IncrementalAlterConfigsResponse:
-    counts = Counter((resource.resource_type, resource.resource_name) for resource in call.request.resources)
-    answers = []
-    for resource in call.request.resources:
-        try:
-            if counts[(resource.resource_type, resource.resource_name)] > 1:
-                raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            _alter(call, resource)
-        except Exception as error:
-            code, message = error_of(error)
-            if code is ErrorCode.UNKNOWN_SERVER_ERROR and not isinstance(error, ApiError):
-                raise
-            answers.append(_answer(resource, code, message))
-        else:
-            answers.append(_answer(resource))
+    answers = alter_each(call.request.resources, partial(_alter, call), AlterConfigsResourceResponse)
     return IncrementalAlterConfigsResponse(responses=answers)
 
 

@@ -26,7 +26,7 @@ from broker.requests.authorization import (
 )
 from broker.requests.context import BrokerContext
 from broker.requests.registry import Call, api
-from broker.topics.topic_names import is_valid_topic_name
+from controller.topic_names import topic_name_fault
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.metadata import (
@@ -127,7 +127,7 @@ def _topics_by_name(
         elif name in snapshot.topics:
             found.append(_topic(call, snapshot, name))
         elif not may_create:
-            valid = is_valid_topic_name(name)
+            valid = topic_name_fault(name) is None
             failed.append(
                 _failed(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if valid else ErrorCode.INVALID_TOPIC_EXCEPTION)
             )

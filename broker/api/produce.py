@@ -20,6 +20,7 @@ from broker.coordinator.batch_verification import Errors, Guards, verify_batches
 from broker.replication.results import PartitionAppendResult
 from broker.replication.waiting.delayed_produce import ProduceCallback
 from broker.requests.authorization import Operation, ResourceType
+from broker.requests.leader_hints import current_leader, endpoints
 from broker.requests.registry import Call, api
 from broker.transactions.verifier import producer_error
 from log.records.validation import AppendOrigin
@@ -192,7 +193,7 @@ def _respond(call: Call[ProduceRequest], request: ProduceRequest, results: Resul
             call.respond(None)
         return
     topics = []
-    moved: list[TopicPartition] | None = None
+    leaders: set[int] | None = None
     for topic in request.topic_data:
         name = topic.name
         partitions = []
@@ -209,18 +210,18 @@ def _respond(call: Call[ProduceRequest], request: ProduceRequest, results: Resul
                 version = call.header.api_version
                 _set_error(answer, result, version)
                 if result.error is ErrorCode.NOT_LEADER_OR_FOLLOWER and version >= 10:
-                    tp = TopicPartition(name, number)
-                    moved = moved or []
-                    moved.append(tp)
-                    answer.current_leader = _current_leader(call, tp)
+                    leader = current_leader(call, TopicPartition(name, number), LeaderIdAndEpoch)
+                    leaders = leaders or set()
+                    leaders.add(leader.leader_id)
+                    answer.current_leader = leader
             partitions.append(answer)
         topics.append(TopicProduceResponse(name=name, partition_responses=partitions))
     # Of one topic, as nearly always, `partitions` are all that were asked for.
     if len(topics) != 1 or len(partitions) != len(results):
         topics = _once(topics)
     response = ProduceResponse(responses=topics)
-    if moved is not None:
-        response.node_endpoints = _endpoints(call, moved)
+    if leaders is not None:
+        response.node_endpoints = endpoints(call, leaders, NodeEndpoint)
     call.respond(response)
 
 
@@ -243,26 +244,3 @@ def _set_error(answer: PartitionProduceResponse, result: PartitionAppendResult, 
     ]
     if result.error is ErrorCode.KAFKA_STORAGE_ERROR and version < 4:
         answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-
-def _current_leader(call: Call[ProduceRequest], tp: TopicPartition) -> LeaderIdAndEpoch:
-    partition = call.broker.replica_manager.partitions.get(tp)
-    if partition is not None and partition.leader_id is not None:
-        return LeaderIdAndEpoch(leader_id=partition.leader_id, leader_epoch=partition.leader_epoch)
-    state = call.broker.metadata_cache.partition_state(tp.topic, tp.partition)
-    return (
-        LeaderIdAndEpoch()
-        if state is None
-        else LeaderIdAndEpoch(leader_id=state.leader, leader_epoch=state.leader_epoch)
-    )
-
-
-def _endpoints(call: Call[ProduceRequest], moved: list[TopicPartition]) -> list[NodeEndpoint]:
-    leaders = {_current_leader(call, tp).leader_id for tp in moved}
-    cache, listener = call.broker.metadata_cache, call.connection.listener_name
-    nodes = (cache.broker_node(leader, listener) for leader in sorted(leaders))
-    return [
-        NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
-        for node in nodes
-        if node is not None
-    ]

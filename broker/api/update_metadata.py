@@ -10,16 +10,13 @@ controller sends it, and whether the request names all partitions.
 
 from __future__ import annotations
 
-import logging
-
+from broker.replication.become_leader_or_follower import is_of_older_controller
 from broker.requests.cluster_action import is_stale_broker_epoch, require_cluster_action
 from broker.requests.registry import Call, api
 from log.topic_partition import TopicPartition
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
-
-logger = logging.getLogger(__name__)
 
 
 @api(ApiKey.UPDATE_METADATA, versions=(0, 8))
@@ -30,11 +27,7 @@ def handle(call: Call[UpdateMetadataRequest]) -> UpdateMetadataResponse:
         return UpdateMetadataResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
     manager = broker.replica_manager
     with manager.partitions.state_change_lock:
-        if request.controller_epoch < manager.controller_epoch:
-            logger.warning(
-                "ignoring UpdateMetadata of controller %d with epoch %d, older than %d",
-                request.controller_id, request.controller_epoch, manager.controller_epoch,
-            )  # fmt: skip
+        if is_of_older_controller(request, manager.controller_epoch):
             return UpdateMetadataResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
         cache = broker.metadata_cache
         alive = cache.snapshot.brokers.keys()

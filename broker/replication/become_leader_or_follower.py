@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from broker.replication.follower.fetch_state import InitialFetchState
 from broker.replication.partition import Partition
@@ -49,6 +49,27 @@ class _Change(NamedTuple):
     topic_id: bytes
 
 
+class ControllersRequest(Protocol):
+    """LeaderAndIsr, StopReplica, UpdateMetadata."""
+
+    controller_id: int
+    controller_epoch: int
+
+
+def is_of_older_controller(request: ControllersRequest, known_epoch: int) -> bool:
+    """Whether a controller sent it that has been followed by another: STALE_CONTROLLER_EPOCH.
+
+    Asked under the state change lock; whoever goes on takes the request's epoch over before it lets go of the lock.
+    """
+    if request.controller_epoch >= known_epoch:
+        return False
+    logger.warning(
+        "ignoring %s of controller %d with epoch %d, older than %d",
+        type(request).__name__.removesuffix("Request"), request.controller_id, request.controller_epoch, known_epoch,
+    )  # fmt: skip
+    return True
+
+
 class RoleChanges:
     """Applies the controller's decisions to the slots of a `ReplicaManager`."""
 
@@ -63,11 +84,7 @@ class RoleChanges:
         """Apply a LeaderAndIsr whose broker epoch has been checked."""
         manager = self._manager
         with manager.partitions.state_change_lock:
-            if request.controller_epoch < manager.controller_epoch:
-                logger.warning(
-                    "ignoring LeaderAndIsr of controller %d with epoch %d, older than %d",
-                    request.controller_id, request.controller_epoch, manager.controller_epoch,
-                )  # fmt: skip
+            if is_of_older_controller(request, manager.controller_epoch):
                 return leader_and_isr_error(request, version, ErrorCode.STALE_CONTROLLER_EPOCH)
             manager.controller_epoch = request.controller_epoch
             manager.start_high_watermark_checkpoints()
@@ -208,11 +225,7 @@ class RoleChanges:
         """
         manager = self._manager
         with manager.partitions.state_change_lock:
-            if request.controller_epoch < manager.controller_epoch:
-                logger.warning(
-                    "ignoring StopReplica of controller %d with epoch %d, older than %d",
-                    request.controller_id, request.controller_epoch, manager.controller_epoch,
-                )  # fmt: skip
+            if is_of_older_controller(request, manager.controller_epoch):
                 self._stop_idle_fetchers()
                 return StopReplicaResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
             manager.controller_epoch = request.controller_epoch

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from broker.config.kafka_config import KafkaConfig
 from broker.coordinator.internal_topic_names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from broker.topics.topic_admin import TopicAdmin
-from broker.topics.topic_names import is_valid_topic_name
+from controller.topic_names import topic_name_fault
 from network.protocol.errors import ErrorCode, error_of
 
 logger = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class AutoTopicCreation:
         """Create what is not there. LEADER_NOT_AVAILABLE means: created, or existing, and soon usable."""
         results: dict[str, ErrorCode] = {}
         for name in topics:
-            if not is_valid_topic_name(name):
+            if topic_name_fault(name) is not None:
                 results[name] = ErrorCode.INVALID_TOPIC_EXCEPTION
                 continue
             with self._lock:

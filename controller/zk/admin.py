@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from controller.replica_placement import assign_replicas
+from controller.topic_names import check_collision, check_topic_name
 from controller.zk import paths
 from controller.zk.client import ZkClient
 from controller.zk.ops import Code
 from controller.zk.payloads import ReplicaAssignment, TopicZnode
 from controller.zk.session import ZkError
-from controller.zk.topic_names import check_collision, check_topic_name
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.uuids import new_uuid
 

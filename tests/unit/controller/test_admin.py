@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.replica_placement import alternate_racks, assign_replicas
+from controller.topic_names import check_collision, check_topic_name
 from controller.zk import paths
 from controller.zk.admin import AdminZkClient
 from controller.zk.change_listener import CHANGE_EXPIRATION_MS, ChangeListener
 from controller.zk.client import ZkClient
 from controller.zk.payloads import ReplicaAssignment, TopicZnode
-from controller.zk.topic_names import check_collision, check_topic_name
 from network.protocol.errors import ApiError, ErrorCode
 
 BROKERS: dict[int, str | None] = {1: None, 2: None, 3: None}
