@@ -8,11 +8,11 @@ from rich.filesize import decimal
 from broker.cli import reassignment_throttles as throttles
 from broker.cli.client import bootstrap_option, cluster
 from broker.cli.errors import CommandError
+from broker.cli.output import is_for_people, rows, say
 from broker.cli.reassign import start, throttle_option, watch
 from broker.cli.reassignment_files import names, to_json
 from broker.cli.reassignments import Ongoing, Replicas, ongoing, replicas_of, settled_replicas
 from broker.cli.replica_sizes import Sizes, all_sizes, largest_sizes
-from broker.cli.table import print_table
 from log.topic_partition import TopicPartition
 from network.client.cluster_balance import Broker, Placement, Plan, PlanError, drain_plan
 from network.client.cluster_client import ClusterClient
@@ -37,16 +37,16 @@ def list_(bootstrap_server: str) -> None:
         sizes = all_sizes(client)
     partitions = [p for topic in found.topics.values() for p in topic.partitions.values()]
     named = {broker_id for p in partitions for broker_id in p.replicas}
-    rows = []
+    found_rows = []
     for broker_id in sorted(named | found.brokers.keys()):
         address = found.brokers.get(broker_id)
         held = [p for p in partitions if broker_id in p.replicas]
         role = "controller" if broker_id == found.controller_id else ""
-        rows.append(
+        found_rows.append(
             [
                 broker_id,
                 "(not running)" if address is None else f"{address.host}:{address.port}",
-                (address.rack if address else None) or "-",
+                address.rack if address else None,
                 sum(p.leader == broker_id for p in partitions),
                 len(held),
                 sum(broker_id not in p.isr for p in held),
@@ -54,11 +54,13 @@ def list_(bootstrap_server: str) -> None:
                 role,
             ]
         )
-    print_table(["BROKER", "ADDRESS", "RACK", "LEADS", "REPLICAS", "OUT-OF-SYNC", "BYTES", ""], rows)
+    rows(["BROKER", "ADDRESS", "RACK", "LEADS", "REPLICAS", "OUT-OF-SYNC", "BYTES", "ROLE"], found_rows)
 
 
-def _total(sizes: Sizes | None) -> str:
-    return "-" if sizes is None else decimal(sum(sizes.values()))
+def _total(sizes: Sizes | None) -> str | int | None:
+    if sizes is None:
+        return None
+    return decimal(sum(sizes.values())) if is_for_people() else sum(sizes.values())
 
 
 @command.command("decommission")
@@ -99,9 +101,19 @@ def decommission(broker_id: int, bootstrap_server: str, throttle: int | None, at
             throttles.clear_brokers(client)
             throttles.clear_topics(client, moved)
         if broker_id not in metadata.brokers:
-            click.echo(f"Broker {broker_id} does not run, and no partition has a replica there.")
+            say(
+                f"Broker {broker_id} does not run, and no partition has a replica there.",
+                broker=broker_id,
+                running=False,
+                moved_topics=sorted(moved),
+            )
             return
-    click.echo(f"Broker {broker_id} holds no replica any more. It is safe to stop; new topics may use it until then.")
+    say(
+        f"Broker {broker_id} holds no replica any more. It is safe to stop; new topics may use it until then.",
+        broker=broker_id,
+        running=True,
+        moved_topics=sorted(moved),
+    )
 
 
 def _drain(client: ClusterClient, metadata: ClusterMetadata, after: Replicas, broker_id: int) -> Plan:

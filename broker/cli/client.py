@@ -1,4 +1,4 @@
-"""The option and the client that all commands share that talk to a running cluster."""
+"""The options and the client that all commands share that talk to a running cluster."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 import click
 
 from broker.cli.errors import CommandError
+from broker.cli.output import output_option
+from broker.cli.profiles import SERVERS, bootstrap_server
 from log.files.properties_text import parse_properties
 from network.client.cluster_client import ClusterClient
 from network.client.connection import SocketWrapper
@@ -21,60 +23,73 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 CLIENT_ID = "odradek-cli"
 _COMMAND_CONFIG = "odradek.command-config"
+_PROFILE = "odradek.profile"
 # `topics create`, then the next command: a broker that is busy hears of the topic late.
 TOPIC_PATIENCE_MS = 3_000
 
 
 def bootstrap_option(function: F) -> F:
-    """``--bootstrap-server host:port[,host:port]``, also from ODRADEK_BOOTSTRAP_SERVER; without either the brokers of
-    the `odradek dev` that runs, and of nothing else that happens to listen on its port. With it goes
-    ``--command-config FILE``, which `cluster` finds in the context."""
-    secured = click.option(
+    """`servers_option`, and the options of `output`."""
+    return output_option(servers_option(function))
+
+
+def servers_option(function: F) -> F:
+    """``--bootstrap-server host:port[,host:port]``, else what `profiles` says; with it goes ``--command-config FILE``.
+
+    Every command that talks to a cluster gets its address here and its client from `cluster`, which finds the rest in
+    the context.
+    """
+    function = click.option(
+        "--profile",
+        metavar="NAME",
+        expose_value=False,
+        is_eager=True,
+        callback=_remember(_PROFILE),
+        help="A cluster of the profile file, instead of --bootstrap-server.",
+    )(function)
+    function = click.option(
         "--command-config",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         envvar="ODRADEK_COMMAND_CONFIG",
         expose_value=False,
-        callback=lambda context, _parameter, value: context.meta.__setitem__(_COMMAND_CONFIG, value),
+        callback=_remember(_COMMAND_CONFIG),
         help="Properties file with the keys of Kafka's Java clients: security.protocol, sasl.mechanism, "
         "sasl.jaas.config.",
-    )
-    return secured(_bootstrap(function))
-
-
-def _bootstrap(function: F) -> F:
+    )(function)
     return click.option(
         "--bootstrap-server",
         "-b",
-        callback=lambda _context, _parameter, value: value or of_the_running_cluster(),
-        envvar="ODRADEK_BOOTSTRAP_SERVER",
-        help="Brokers to start from, host:port separated by commas.  [default: the running `odradek dev`]",
+        metavar="HOST:PORT,...",
+        callback=_address,
+        help=f"Brokers to start from.  [default: {SERVERS}, the profile file, the running `odradek dev`]",
     )(function)
 
 
-def of_the_running_cluster() -> str:
-    """The address of the one `odradek dev` that runs, said on standard error. Raises CommandError."""
-    from broker.dev.running import running_clusters
+def _remember(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    """A callback that keeps an option for `cluster`."""
 
-    clusters = running_clusters()
-    if not clusters:
-        raise CommandError("no `odradek dev` runs: start one, or name brokers with --bootstrap-server", exit_code=2)
-    if len(clusters) > 1:
-        raise CommandError(
-            "several `odradek dev` run: choose with --bootstrap-server "
-            + " or ".join(cluster.bootstrap for cluster in clusters),
-            exit_code=2,
-        )
-    click.echo(f"odradek: using the cluster of `odradek dev` at {clusters[0].bootstrap}", err=True)
-    return clusters[0].bootstrap
+    def remember(context: click.Context, _: click.Parameter, value: Any) -> None:
+        context.meta[name] = value
+
+    return remember
+
+
+def _address(context: click.Context, _: click.Parameter, value: str | None) -> str | None:
+    if context.resilient_parsing:  # a shell completes the line
+        return value
+    profile: str | None = context.meta.get(_PROFILE)
+    if value and profile:
+        raise CommandError("--bootstrap-server and --profile exclude each other", exit_code=2)
+    return value or bootstrap_server(profile)
 
 
 @contextlib.contextmanager
-def cluster(bootstrap_server: str) -> Iterator[ClusterClient]:
+def cluster(servers: str) -> Iterator[ClusterClient]:
     """A client; failures inside the block become a CommandError."""
     wrap = command_security()
     try:
         client = ClusterClient(
-            bootstrap_server,
+            servers,
             CLIENT_ID,
             SystemClock(),
             request_timeout_ms=15_000,
@@ -89,7 +104,7 @@ def cluster(bootstrap_server: str) -> Iterator[ClusterClient]:
         except ApiError as error:
             raise CommandError(describe(error.code, error.message)) from None
         except OSError as error:
-            raise CommandError(f"{bootstrap_server}: {error}") from None
+            raise CommandError(f"{servers}: {error}") from None
 
 
 def command_security() -> SocketWrapper | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import sys
 import threading
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ import click
 
 from broker.cli.client import bootstrap_option, cluster, describe
 from broker.cli.errors import CommandError
+from broker.cli.output import is_for_people, item
 from log.errors import LogError
 from log.records.old_formats import iter_entries
 from log.records.record import Record, iter_records
@@ -52,13 +54,17 @@ def command(
     """Print the records of TOPIC, one a line, until Ctrl-C, --max or --timeout-ms."""
     out = sys.stdout.buffer
     printed = 0
+    separator = key_separator.encode()
     with cluster(bootstrap_server) as client:
         reader = Reader(client, topic, partition, EARLIEST if from_beginning else LATEST, read_committed)
         try:
             for found, record in reader.records(timeout_ms):
-                prefix = f"{found}:{record.offset}\t".encode() if print_offset else b""
-                key = (_shown(record.key) + key_separator.encode()) if print_key else b""
-                out.write(prefix + key + _shown(record.value) + b"\n")
+                if is_for_people():
+                    prefix = f"{found}:{record.offset}\t".encode() if print_offset else b""
+                    key = _shown(record.key) + separator if print_key else b""
+                    out.write(prefix + key + _shown(record.value) + b"\n")
+                else:
+                    item("", _facts(topic, found, record))
                 printed += 1
                 if printed == maximum:
                     break
@@ -73,6 +79,28 @@ def command(
 
 def _shown(data: bytes | None) -> bytes:
     return b"null" if data is None else data
+
+
+def _facts(topic: str, partition: int, record: Record) -> dict[str, object]:
+    return {
+        "topic": topic,
+        "partition": partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "key": _text(record.key),
+        "value": _text(record.value),
+        "headers": [{"key": _text(name), "value": _text(value)} for name, value in record.headers],
+    }
+
+
+def _text(data: bytes | str | None) -> object:
+    """Text as it is, other bytes as an object of their base64."""
+    if data is None or isinstance(data, str):
+        return data
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
 
 
 class Reader:

@@ -6,6 +6,7 @@ import click
 
 from broker.cli.client import bootstrap_option, cluster, describe
 from broker.cli.errors import CommandError
+from broker.cli.output import say
 from broker.cli.reassignment_files import by_topic, names, read_partitions
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ErrorCode
@@ -59,11 +60,11 @@ def command(
             else:
                 elected.append(tp)
     if elected:
-        click.echo(f"Elected {kind} leaders of {names(elected)}.")
+        say(f"Elected {kind} leaders of {names(elected)}.", type=kind, elected=list(map(str, elected)))
     if unneeded:
-        click.echo(f"No election was needed for {names(unneeded)}.")
+        say(f"No election was needed for {names(unneeded)}.", type=kind, unneeded=list(map(str, unneeded)))
     if not elected and not unneeded and not failed:
-        click.echo("No election was needed.")
+        say("No election was needed.", type=kind, elected=[])
     if failed:
         raise CommandError("; ".join(sorted(failed)))
 

@@ -16,7 +16,7 @@ from broker.cli.group_offsets import (
     parse_target,
 )
 from broker.cli.group_view import GroupView, view
-from broker.cli.table import print_table
+from broker.cli.output import note, rows, say
 from log.topic_partition import TopicPartition
 from network.client.cluster_client import GROUP_COORDINATOR, ClusterClient
 from network.protocol.errors import ErrorCode
@@ -50,10 +50,10 @@ def list_(bootstrap_server: str, show_state: bool, in_state: tuple[str, ...]) ->
     with cluster(bootstrap_server) as client:
         groups = _list(client, in_state)
     if show_state or in_state:
-        print_table(["GROUP", "TYPE", "STATE"], [[g.group_id, g.group_type, g.group_state] for g in groups])
+        rows(["GROUP", "TYPE", "STATE"], [[g.group_id, g.group_type, g.group_state] for g in groups])
     else:
         for group in groups:
-            click.echo(group.group_id)
+            say(group.group_id, group=group.group_id, type=group.group_type, state=group.group_state)
 
 
 @command.command("describe")
@@ -94,7 +94,7 @@ def delete(groups: tuple[str, ...], bootstrap_server: str) -> None:
             if result.error_code:
                 failed.append(f"{group_id}: {describe(result.error_code, None)}")
             else:
-                click.echo(f"Deleted group {group_id}.")
+                say(f"Deleted group {group_id}.", group=group_id, deleted=True)
     if failed:
         raise CommandError("; ".join(failed))
 
@@ -123,13 +123,13 @@ def delete_offsets(group: str, bootstrap_server: str, topics: tuple[str, ...]) -
         answer = client.call_coordinator(group, GROUP_COORDINATOR, request)
     if answer.error_code:
         raise CommandError(f"{group}: {describe(answer.error_code, None)}")
-    rows, failed = [], False
+    found, failed = [], False
     for topic in answer.topics:
         for each in sorted(topic.partitions, key=lambda partition: partition.partition_index):
             failed = failed or each.error_code != 0
             status = describe(each.error_code, None) if each.error_code else "deleted"
-            rows.append([topic.name, each.partition_index, status])
-    print_table(["TOPIC", "PARTITION", "STATUS"], rows)
+            found.append([topic.name, each.partition_index, status])
+    rows(["TOPIC", "PARTITION", "STATUS"], found)
     if failed:
         raise CommandError("some offsets were not deleted")
 
@@ -174,10 +174,10 @@ def reset_offsets(
         found = new_offsets(client, partitions, committed, target)
         if execute:
             _commit(client, group, found)
-    rows = [[group, partition.topic, partition.partition, offset] for partition, offset in found.items()]
-    print_table(["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"], rows)
+    shown = [[group, partition.topic, partition.partition, offset] for partition, offset in found.items()]
+    rows(["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"], shown)
     if not execute:
-        click.echo("Nothing was changed: --execute sets these offsets.", err=True)
+        note("Nothing was changed: --execute sets these offsets.")
 
 
 def _commit(client: ClusterClient, group: str, offsets: dict[TopicPartition, int]) -> None:
@@ -213,37 +213,42 @@ def _print_offsets(client: ClusterClient, group: GroupView) -> None:
     owners = {partition: member for member in group.members for partition in member.partitions}
     partitions = sorted(set(committed) | set(owners))
     ends = end_offsets(client, partitions)
-    rows = []
+    found: list[list[object]] = []
     for partition in partitions:
         offset, end, owner = committed.get(partition), ends.get(partition), owners.get(partition)
         lag = None if offset is None or end is None else end - offset
-        who = ["-", "-", "-"] if owner is None else [owner.member_id, owner.client_host, owner.client_id]
-        rows.append([group.group_id, *partition, *("-" if n is None else n for n in (offset, end, lag)), *who])
+        who = [None, None, None] if owner is None else [owner.member_id, owner.client_host, owner.client_id]
+        found.append([group.group_id, *partition, offset, end, lag, *who])
     if not group.members:
-        click.echo(f"Group {group.group_id} has no active members.", err=True)
+        note(f"Group {group.group_id} has no active members.")
     heads = "GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID"
-    print_table(heads.split(), rows)
+    rows(heads.split(), found)
 
 
 def _print_members(group: GroupView, verbose: bool) -> None:
     heads = ["GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS"]
-    rows: list[list[object]] = []
+    found: list[list[object]] = []
     for member in sorted(group.members, key=lambda member: member.member_id):
         partitions = member.partitions
-        instance_id = member.instance_id or "-"
-        row: list[object] = [group.group_id, member.member_id, instance_id, member.client_host, member.client_id]
+        row: list[object] = [
+            group.group_id,
+            member.member_id,
+            member.instance_id or None,
+            member.client_host,
+            member.client_id,
+        ]
         row.append(len(partitions))
         if verbose:
-            row.append(_by_topic(partitions) or "-")
-        rows.append(row)
-    print_table([*heads, "ASSIGNMENT"] if verbose else heads, rows)
+            row.append(_by_topic(partitions) or None)
+        found.append(row)
+    rows([*heads, "ASSIGNMENT"] if verbose else heads, found)
 
 
 def _print_state(client: ClusterClient, group: GroupView) -> None:
     coordinator = client.coordinator(group.group_id)
     where = f"{coordinator.host}:{coordinator.port} ({coordinator.id})"
     heads = ["GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"]
-    print_table(heads, [[group.group_id, where, group.strategy, group.state, len(group.members)]])
+    rows(heads, [[group.group_id, where, group.strategy, group.state, len(group.members)]])
 
 
 def _by_topic(partitions: list[TopicPartition]) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 from broker.cli.errors import CommandError
 from broker.cli.log_decoders import offsets_decoder, transaction_log_decoder
+from broker.cli.output import is_for_people, item, line, output_option
 from log.errors import LogError
 from log.tools.dump import DumpOptions, dump_file, format_item
 from log.tools.verify import Severity, Verifier, log_bytes
@@ -34,7 +36,7 @@ def command() -> None:
 @click.option("--index-sanity-check", is_flag=True, help="Of indexes check only what a broker checks at start.")
 @click.option("--verify-index-only", is_flag=True, help="Of indexes show only entries that disagree with the log.")
 @click.option("--max-bytes", type=click.IntRange(0), help="Stop in a .log file after so many bytes.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@output_option
 def dump(
     files: tuple[Path, ...],
     deep_iteration: bool,
@@ -44,7 +46,6 @@ def dump(
     index_sanity_check: bool,
     verify_index_only: bool,
     max_bytes: int | None,
-    as_json: bool,
 ) -> None:
     """Show what FILES hold: segments, indexes, producer snapshots, checkpoints and metadata files.
 
@@ -62,22 +63,17 @@ def dump(
     )
     problems = False
     for path in files:
-        if not as_json:
-            click.echo(f"Dumping {path}")
+        line(f"Dumping {path}")
         try:
-            for item in dump_file(path, options):
-                problems = problems or item.kind == "problem"
-                if as_json:
-                    line = {"file": str(path), "kind": item.kind, **item.fields}
-                    click.echo(json.dumps(line, ensure_ascii=False))
-                else:
-                    click.echo(format_item(item))
+            for each in dump_file(path, options):
+                problems = problems or each.kind == "problem"
+                item(format_item(each), {"file": str(path), "kind": each.kind, **each.fields})
         except (ValueError, LogError, OSError) as error:
             problems = True
-            if as_json:
-                click.echo(json.dumps({"file": str(path), "kind": "problem", "text": str(error)}))
-            else:
+            if is_for_people():
                 click.echo(f"{path}: {error}", err=True)
+            else:
+                item("", {"file": str(path), "kind": "problem", "text": str(error)})
     if problems:
         sys.exit(1)
 
@@ -86,8 +82,8 @@ def dump(
 @click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--shallow", is_flag=True, help="Check batches only, not the records in them.")
 @click.option("--quiet", is_flag=True, help="Show errors only.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, the last one with totals.")
-def verify(directory: Path, shallow: bool, quiet: bool, as_json: bool) -> None:
+@output_option
+def verify(directory: Path, shallow: bool, quiet: bool) -> None:
     """Check a log directory, or one partition directory in it, without changing it.
 
     Checksums, order of offsets and leader epochs, records, indexes, producer snapshots and checkpoints. The exit code
@@ -96,32 +92,27 @@ def verify(directory: Path, shallow: bool, quiet: bool, as_json: bool) -> None:
     """
     counts = dict.fromkeys(Severity, 0)
     try:
-        with _Progress(directory, enabled=not as_json) as progress:
+        with _Progress(directory, enabled=is_for_people()) as progress:
             verifier = Verifier(deep=not shallow, progress=progress.advance)
             for finding in verifier.verify(directory):
                 counts[finding.severity] += 1
                 if quiet and finding.severity is not Severity.ERROR:
                     continue
-                if as_json:
-                    progress.echo(
-                        json.dumps({"severity": finding.severity, "path": finding.path, "message": finding.message})
+                with progress.hidden():
+                    item(
+                        f"{finding.severity}: {finding.path}: {finding.message}",
+                        {"severity": finding.severity, "path": finding.path, "message": finding.message},
                     )
-                else:
-                    progress.echo(f"{finding.severity}: {finding.path}: {finding.message}")
     except OSError as error:
         raise CommandError(f"cannot read {error.filename or directory}: {error.strerror}", exit_code=2) from error
     totals = verifier.totals
-    if as_json:
-        totals_fields = {
-            name: getattr(totals, name) for name in ("partitions", "segments", "batches", "records", "bytes")
-        }
-        click.echo(json.dumps({"totals": totals_fields, **{f"{name}s": n for name, n in counts.items()}}))
-    else:
-        click.echo(
-            f"{totals.partitions} partitions, {totals.segments} segments, {totals.batches} batches, "
-            f"{totals.records} records, {totals.bytes} bytes: {counts[Severity.ERROR]} errors, "
-            f"{counts[Severity.WARNING]} warnings, {counts[Severity.NOTE]} notes"
-        )
+    names = ("partitions", "segments", "batches", "records", "bytes")
+    item(
+        f"{totals.partitions} partitions, {totals.segments} segments, {totals.batches} batches, "
+        f"{totals.records} records, {totals.bytes} bytes: {counts[Severity.ERROR]} errors, "
+        f"{counts[Severity.WARNING]} warnings, {counts[Severity.NOTE]} notes",
+        {"totals": {name: getattr(totals, name) for name in names}, **{f"{name}s": n for name, n in counts.items()}},
+    )
     if counts[Severity.ERROR]:
         sys.exit(1)
 
@@ -158,11 +149,11 @@ class _Progress:
         if self._enabled:
             self._bar.advance(self._task, size)
 
-    def echo(self, text: str) -> None:
+    @contextlib.contextmanager
+    def hidden(self) -> Iterator[None]:
+        """What is written meanwhile stands above the bar."""
         if self._enabled:
-            # Above the bar, but on standard output.
             self._bar.stop()
-            click.echo(text)
+        yield
+        if self._enabled:
             self._bar.start()
-        else:
-            click.echo(text)

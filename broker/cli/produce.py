@@ -10,6 +10,7 @@ import click
 
 from broker.cli.client import bootstrap_option, cluster, describe
 from broker.cli.errors import CommandError
+from broker.cli.output import is_for_people, say
 from broker.dev.polling import wait_until
 from log.records.compression import codec_named
 from log.records.record import BatchBuilder
@@ -55,7 +56,10 @@ def command(
         for key, value in lines(sys.stdin.buffer, separator, marker):
             sender.add(key, value)
         sender.flush()
-    click.echo(f"Produced {sender.sent} records to {topic}.", err=True)
+    if is_for_people():
+        click.echo(f"Produced {sender.sent} records to {topic}.", err=True)
+    else:
+        say("", topic=topic, records=sender.sent)
 
 
 def lines(source: BinaryIO, separator: bytes | None, null_marker: bytes | None) -> Iterator[Line]:

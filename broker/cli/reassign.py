@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
@@ -11,6 +12,7 @@ from broker.cli import reassignment_throttles as throttles
 from broker.cli import replica_directories as directories
 from broker.cli.client import bootstrap_option, cluster
 from broker.cli.errors import CommandError
+from broker.cli.output import document, line, note, say
 from broker.cli.progress import ByteProgress
 from broker.cli.reassignment_files import (
     Reassignment,
@@ -96,11 +98,14 @@ def generate(
     except PlanError as error:
         raise CommandError(str(error)) from None
     proposed = {TopicPartition(p.topic, p.partition): p.replicas for p in plan.changed}
-    click.echo("Current partition replica assignment")
-    click.echo(to_json({tp: current[tp] for tp in proposed}))
-    click.echo("\nProposed partition reassignment configuration")
-    click.echo(to_json(proposed))
-    click.echo(f"{len(proposed)} partitions change; {decimal(plan.bytes_moved)} travel.", err=True)
+    before, after = to_json({tp: current[tp] for tp in proposed}), to_json(proposed)
+    document(
+        {"current": json.loads(before), "proposed": json.loads(after), "bytes": plan.bytes_moved},
+        lambda: click.echo(
+            f"Current partition replica assignment\n{before}\n\nProposed partition reassignment configuration\n{after}"
+        ),
+    )
+    note(f"{len(proposed)} partitions change; {decimal(plan.bytes_moved)} travel.")
     if output is not None:
         Path(output).write_text(to_json(proposed) + "\n", encoding="utf-8")
 
@@ -138,17 +143,17 @@ def execute(
             )
         current = current_replicas(client, wanted)
         _check_brokers(client, wanted)
-        click.echo("Current partition replica assignment, to go back to:\n")
-        click.echo(to_json({tp: running[tp].target if tp in running else current[tp] for tp in wanted}) + "\n")
+        before = to_json({tp: running[tp].target if tp in running else current[tp] for tp in wanted})
+        say(f"Current partition replica assignment, to go back to:\n\n{before}\n", before=json.loads(before))
         if log_dirs_throttle is not None:
             if not chosen:
                 raise CommandError(f"{file} moves nothing between log directories", exit_code=2)
             throttles.limit_log_dirs(client, {replica.broker for replica in chosen}, log_dirs_throttle)
         directories.move(client, chosen, [replica for replica in chosen if replica.broker in current[replica.tp]])
         start(client, wanted, current, running, throttle)
-        click.echo(f"Started the reassignment of {names(wanted)}.")
+        say(f"Started the reassignment of {names(wanted)}.", started=list(map(str, wanted)))
         if throttle is not None and not wait_for_end:
-            click.echo(f"Copying is limited to {throttle} B/s on each broker until verify finds it done.")
+            line(f"Copying is limited to {throttle} B/s on each broker until verify finds it done.")
         if wait_for_end:
             moves = throttles.plan_moves(current, running, wanted)
             watch(client, {tp: move.destinations for tp, move in moves.items()}, "reassign")
@@ -158,7 +163,7 @@ def execute(
             for tp, target in sorted(wanted.items()):
                 if found.get(tp) != target:
                     raise CommandError(f"reassignment of partition {tp} {_status(target, found.get(tp), None)}")
-            click.echo("All reassignments are complete.")
+            say("All reassignments are complete.", completed=list(map(str, wanted)))
 
 
 @command.command("verify")
@@ -174,12 +179,14 @@ def verify(file: str, bootstrap_server: str, preserve_throttles: bool) -> None:
         running = ongoing(client)
         ended = {tp: target for tp, target in wanted.items() if tp not in running}
         found = settled_replicas(client, ended, SystemClock()) if ended else {}
-        click.echo("Status of partition reassignment:")
+        line("Status of partition reassignment:")
         for tp, target in sorted(wanted.items()):
-            click.echo(f"Reassignment of partition {tp} {_status(target, found.get(tp), running.get(tp))}.")
+            status = _status(target, found.get(tp), running.get(tp))
+            say(f"Reassignment of partition {tp} {status}.", partition=str(tp), target=target, status=status)
         there = directories.places(client, chosen)
         for replica, directory in sorted(chosen.items()):
-            click.echo(f"Move of {replica} to {directory} {directories.status(directory, there[replica])}.")
+            status = directories.status(directory, there[replica])
+            say(f"Move of {replica} to {directory} {status}.", replica=str(replica), target=directory, status=status)
         moving = any(place.future is not None for place in there.values())
         if not running and not moving and not preserve_throttles:
             _clear_limits(client, wanted)
@@ -197,12 +204,13 @@ def cancel(file: str, bootstrap_server: str, preserve_throttles: bool) -> None:
         stopped = sorted(wanted.keys() & running.keys())
         if stopped:
             submit(client, dict.fromkeys(stopped))
-            click.echo(f"Cancelled the reassignment of {names(stopped)}.")
+            say(f"Cancelled the reassignment of {names(stopped)}.", cancelled=list(map(str, stopped)))
         kept = directories.cancel(client, directories.wanted_directories(wanted))
         if kept:
-            click.echo(f"Cancelled the moves between log directories of {', '.join(map(str, kept))}.")
+            moves = list(map(str, kept))
+            say(f"Cancelled the moves between log directories of {', '.join(moves)}.", cancelled_moves=moves)
         if not stopped and not kept:
-            click.echo("None of these reassignments goes on.")
+            line("None of these reassignments goes on.")
         if not preserve_throttles:
             _clear_limits(client, wanted, brokers_too=not running.keys() - wanted.keys())
 
@@ -214,10 +222,16 @@ def list_(bootstrap_server: str) -> None:
     with cluster(bootstrap_server) as client:
         running = ongoing(client)
     if not running:
-        click.echo("No reassignment goes on.")
+        line("No reassignment goes on.")
     for tp, each in sorted(running.items()):
         adding, removing = (",".join(map(str, ids)) or "-" for ids in (each.adding, each.removing))
-        click.echo(f"{tp}: replicas {','.join(map(str, each.replicas))}, adding {adding}, removing {removing}")
+        say(
+            f"{tp}: replicas {','.join(map(str, each.replicas))}, adding {adding}, removing {removing}",
+            partition=str(tp),
+            replicas=each.replicas,
+            adding=each.adding,
+            removing=each.removing,
+        )
 
 
 def start(
@@ -252,9 +266,9 @@ def _clear_limits(
     brokers = throttles.clear_brokers(client) if brokers_too else []
     topics = throttles.clear_topics(client, {tp.topic for tp in wanted})
     if brokers:
-        click.echo(f"Took the limits from brokers {', '.join(map(str, brokers))}.")
+        say(f"Took the limits from brokers {', '.join(map(str, brokers))}.", unlimited_brokers=brokers)
     if topics:
-        click.echo(f"Took the throttled replicas from topics {', '.join(topics)}.")
+        say(f"Took the throttled replicas from topics {', '.join(topics)}.", unlimited_topics=topics)
 
 
 def _status(target: list[int], replicas: list[int] | None, running: Ongoing | None) -> str:

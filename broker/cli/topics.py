@@ -8,6 +8,7 @@ import click
 
 from broker.cli.client import bootstrap_option, cluster, describe
 from broker.cli.errors import CommandError
+from broker.cli.output import say
 from network.client.cluster_client import ClusterClient
 from network.client.cluster_metadata import PartitionMetadata, TopicMetadata
 from network.protocol.errors import ErrorCode
@@ -70,7 +71,7 @@ def create(
     if result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS and if_not_exists:
         return
     _check(result.error_code, result.error_message)
-    click.echo(f"Created topic {topic}.")
+    say(f"Created topic {topic}.", topic=topic, created=True)
 
 
 @command.command("list")
@@ -82,7 +83,7 @@ def list_(bootstrap_server: str, exclude_internal: bool) -> None:
         topics = client.metadata().topics
     for name in sorted(topics):
         if not (exclude_internal and topics[name].internal):
-            click.echo(name)
+            say(name, topic=name, internal=topics[name].internal)
 
 
 @command.command("describe")
@@ -106,10 +107,29 @@ def describe_(topics: tuple[str, ...], bootstrap_server: str, under_replicated: 
         filtered = under_replicated or unavailable
         if filtered and not shown:
             continue
-        if not filtered:
-            click.echo(_headline(topic, configs.get(name, {})))
-        for partition in shown:
-            click.echo(_line(name, partition))
+        own = configs.get(name, {})
+        lines = [] if filtered else [_headline(topic, own)]
+        lines += [_line(name, partition) for partition in shown]
+        say("\n".join(lines), **_facts(topic, own, shown))
+
+
+def _facts(topic: TopicMetadata, configs: dict[str, str], partitions: list[PartitionMetadata]) -> dict[str, object]:
+    return {
+        "topic": topic.name,
+        "topic_id": None if topic.topic_id == ZERO_UUID else to_text(topic.topic_id),
+        "internal": topic.internal,
+        "configs": configs,
+        "partitions": [
+            {
+                "partition": each.partition,
+                "leader": None if each.leader < 0 else each.leader,
+                "replicas": each.replicas,
+                "isr": each.isr,
+                "offline_replicas": each.offline_replicas,
+            }
+            for each in partitions
+        ],
+    }
 
 
 def _headline(topic: TopicMetadata, configs: dict[str, str]) -> str:
@@ -155,7 +175,7 @@ def alter(
             resource = AlterConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=topic, configs=changes)
             (answer,) = client.call_any(IncrementalAlterConfigsRequest(resources=[resource])).responses
             _check(answer.error_code, answer.error_message)
-    click.echo(f"Altered topic {topic}.")
+    say(f"Altered topic {topic}.", topic=topic, altered=True)
 
 
 @command.command("delete")
@@ -176,7 +196,7 @@ def delete(topics: tuple[str, ...], bootstrap_server: str, if_exists: bool) -> N
         if result.error_code:
             failed.append(f"{result.name}: {describe(result.error_code, result.error_message)}")
         else:
-            click.echo(f"Deleted topic {result.name}.")
+            say(f"Deleted topic {result.name}.", topic=result.name, deleted=True)
     if failed:
         raise CommandError("; ".join(failed))
 

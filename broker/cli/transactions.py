@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from broker.cli.client import bootstrap_option, cluster, describe
 from broker.cli.errors import CommandError
+from broker.cli.output import rows, say
 from network.client.cluster_client import TRANSACTION_COORDINATOR, ClusterClient
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.describe_producers import (
@@ -36,7 +35,7 @@ def command() -> None:
 @click.option("--running-longer-than-ms", type=click.IntRange(0), help="Only transactions open for longer.")
 def list_(bootstrap_server: str, states: tuple[str, ...], running_longer_than_ms: int | None) -> None:
     """Transactional ids of all coordinators."""
-    table = _table("TransactionalId", "Coordinator", "ProducerId", "TransactionState")
+    found: list[list[object]] = []
     request = ListTransactionsRequest(
         state_filters=list(states),
         duration_filter=-1 if running_longer_than_ms is None else running_longer_than_ms,
@@ -48,8 +47,8 @@ def list_(bootstrap_server: str, states: tuple[str, ...], running_longer_than_ms
             for name in response.unknown_state_filters:
                 raise CommandError(f"there is no transaction state {name!r}", exit_code=2)
             for state in response.transaction_states:
-                table.add_row(state.transactional_id, str(broker_id), str(state.producer_id), state.transaction_state)
-    _print(table)
+                found.append([state.transactional_id, broker_id, state.producer_id, state.transaction_state])
+    rows(["TransactionalId", "Coordinator", "ProducerId", "TransactionState"], found)
 
 
 @command.command("describe")
@@ -62,19 +61,19 @@ def describe_(transactional_id: str, bootstrap_server: str) -> None:
         coordinator = client.coordinator(transactional_id, TRANSACTION_COORDINATOR)
         (state,) = client.call_coordinator(transactional_id, TRANSACTION_COORDINATOR, request).transaction_states
     _check(state.error_code, None)
-    started = state.transaction_start_time_ms
-    duration = "" if started < 0 else str(SystemClock().wall_ms() - started)
-    partitions = ",".join(f"{topic.topic}-{p}" for topic in state.topics for p in topic.partitions)
-    table = _table(
-        "CoordinatorId", "TransactionalId", "ProducerId", "ProducerEpoch", "TransactionState", "TransactionTimeoutMs",
-        "CurrentTransactionStartTimeMs", "TransactionDurationMs", "TopicPartitions",
-    )  # fmt: skip
-    table.add_row(
-        str(coordinator.id), transactional_id, str(state.producer_id), str(state.producer_epoch),
-        state.transaction_state, str(state.transaction_timeout_ms), "" if started < 0 else str(started),
-        duration, partitions,
-    )  # fmt: skip
-    _print(table)
+    started = None if state.transaction_start_time_ms < 0 else state.transaction_start_time_ms
+    facts: dict[str, object] = {
+        "CoordinatorId": coordinator.id,
+        "TransactionalId": transactional_id,
+        "ProducerId": state.producer_id,
+        "ProducerEpoch": state.producer_epoch,
+        "TransactionState": state.transaction_state,
+        "TransactionTimeoutMs": state.transaction_timeout_ms,
+        "CurrentTransactionStartTimeMs": started,
+        "TransactionDurationMs": None if started is None else SystemClock().wall_ms() - started,
+        "TopicPartitions": ",".join(f"{topic.topic}-{p}" for topic in state.topics for p in topic.partitions) or None,
+    }
+    rows(list(facts), [list(facts.values())])
 
 
 @command.command("abort")
@@ -101,7 +100,14 @@ def abort(bootstrap_server: str, topic: str, partition: int, start_offset: int) 
         )
         response = client.call_leader(topic, partition, WriteTxnMarkersRequest(markers=[marker]))
         _check(response.markers[0].topics[0].partitions[0].error_code, None)
-    click.echo(f"Aborted the transaction of producer {found[0].producer_id} in {topic}-{partition}.")
+    producer_id = found[0].producer_id
+    say(
+        f"Aborted the transaction of producer {producer_id} in {topic}-{partition}.",
+        producer_id=producer_id,
+        topic=topic,
+        partition=partition,
+        aborted=True,
+    )
 
 
 @command.command("find-hanging")
@@ -110,27 +116,32 @@ def abort(bootstrap_server: str, topic: str, partition: int, start_offset: int) 
 @click.option("--max-transaction-timeout-ms", default=900_000, show_default=True, type=click.IntRange(0))
 def find_hanging(bootstrap_server: str, topic: str | None, max_transaction_timeout_ms: int) -> None:
     """Transactions open for longer than any transaction may be, that no coordinator knows of."""
-    table = _table(
-        "Topic", "Partition", "ProducerId", "ProducerEpoch", "CoordinatorEpoch", "StartOffset", "LastTimestamp"
-    )
+    found: list[list[object]] = []
     now = SystemClock().wall_ms()
     with cluster(bootstrap_server) as client:
         known = _known_producers(client)
-        for name, found in sorted(client.metadata([topic] if topic else None).topics.items()):
-            _check(found.error, name)
-            for partition in found.partitions:
+        for name, each in sorted(client.metadata([topic] if topic else None).topics.items()):
+            _check(each.error, name)
+            for partition in each.partitions:
                 for producer in _producers(client, name, partition).active_producers:
                     stale = now - producer.last_timestamp > max_transaction_timeout_ms
                     if producer.current_txn_start_offset < 0 or not stale:
                         continue
                     if (name, partition) in known.get(producer.producer_id, set()):
                         continue
-                    table.add_row(
-                        name, str(partition), str(producer.producer_id), str(producer.producer_epoch),
-                        str(producer.coordinator_epoch), str(producer.current_txn_start_offset),
-                        str(producer.last_timestamp),
-                    )  # fmt: skip
-    _print(table)
+                    found.append(
+                        [
+                            name,
+                            partition,
+                            producer.producer_id,
+                            producer.producer_epoch,
+                            producer.coordinator_epoch,
+                            producer.current_txn_start_offset,
+                            producer.last_timestamp,
+                        ]
+                    )
+    heads = "Topic Partition ProducerId ProducerEpoch CoordinatorEpoch StartOffset LastTimestamp"
+    rows(heads.split(), found)
 
 
 def _known_producers(client: ClusterClient) -> dict[int, set[tuple[str, int]]]:
@@ -158,16 +169,3 @@ def _producers(client: ClusterClient, topic: str, partition: int) -> PartitionRe
 def _check(code: int, message: str | None) -> None:
     if code != ErrorCode.NONE:
         raise CommandError(describe(code, message))
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for column in columns:
-        table.add_column(column, no_wrap=True)
-    return table
-
-
-def _print(table: Table) -> None:
-    console = Console()
-    # Piped output is for programs: never cut.
-    console.print(table, width=None if console.is_terminal else 10_000)

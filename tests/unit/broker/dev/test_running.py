@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.cli.client import of_the_running_cluster
 from broker.cli.errors import CommandError
+from broker.cli.profiles import of_the_running_cluster
 from broker.dev.running import TEMPORARY_PREFIX, RunningCluster, noted, notes_directory, running_clusters
 from tests.support.paths import ROOT
 

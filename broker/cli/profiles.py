@@ -1,0 +1,101 @@
+"""Which cluster a command talks to, where `--bootstrap-server` does not say it.
+
+The first of these that says something: ``--profile``, the variable ODRADEK_BOOTSTRAP_SERVERS, the variable
+ODRADEK_PROFILE, the `default` of the profile file, the one `odradek dev` that runs. The profile file is the one that
+ODRADEK_PROFILES names, else ``odradek/profiles.toml`` in the user's configuration directory:
+
+    default = "staging"
+
+    [staging]
+    bootstrap-server = "kafka-1:9092,kafka-2:9092"
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from broker.cli.errors import CommandError
+
+SERVERS = "ODRADEK_BOOTSTRAP_SERVERS"
+# What it was called before; the plural is the one to use.
+OLD_SERVERS = "ODRADEK_BOOTSTRAP_SERVER"
+PROFILE = "ODRADEK_PROFILE"
+FILE = "ODRADEK_PROFILES"
+_KEYS = ("bootstrap-server",)
+
+
+def bootstrap_server(profile: str | None, environment: Mapping[str, str] = os.environ) -> str:
+    """Addresses from the profile, the environment, the profile file or the running `odradek dev`; what was not said by
+    the caller is told on standard error. Raises CommandError, exit code 2."""
+    if profile is not None:
+        return _of_profile(profile, "--profile", environment)
+    for name in (SERVERS, OLD_SERVERS):
+        if environment.get(name):
+            return environment[name]
+    if environment.get(PROFILE):
+        return _of_profile(environment[PROFILE], PROFILE, environment)
+    path = profile_file(environment)
+    if path.exists():
+        default = _read(path).get("default")
+        if isinstance(default, str):
+            return _of_profile(default, f"the default of {path}", environment)
+    return of_the_running_cluster()
+
+
+def profile_file(environment: Mapping[str, str]) -> Path:
+    """Where profiles are looked for."""
+    if environment.get(FILE):
+        return Path(environment[FILE])
+    base = environment.get("XDG_CONFIG_HOME")
+    return (Path(base) if base else Path.home() / ".config") / "odradek" / "profiles.toml"
+
+
+def of_the_running_cluster() -> str:
+    """The address of the one `odradek dev` that runs, said on standard error. Raises CommandError."""
+    from broker.dev.running import running_clusters
+
+    clusters = running_clusters()
+    if not clusters:
+        raise CommandError("no `odradek dev` runs: start one, or name brokers with --bootstrap-server", exit_code=2)
+    if len(clusters) > 1:
+        raise CommandError(
+            "several `odradek dev` run: choose with --bootstrap-server "
+            + " or ".join(cluster.bootstrap for cluster in clusters),
+            exit_code=2,
+        )
+    click.echo(f"odradek: using the cluster of `odradek dev` at {clusters[0].bootstrap}", err=True)
+    return clusters[0].bootstrap
+
+
+def _of_profile(name: str, said_by: str, environment: Mapping[str, str]) -> str:
+    path = profile_file(environment)
+    found = _read(path)
+    profile = found.get(name)
+    if not isinstance(profile, dict):
+        known = ", ".join(sorted(key for key, value in found.items() if isinstance(value, dict))) or "none"
+        raise CommandError(f"{path} has no profile {name!r} ({said_by}); it has {known}", exit_code=2)
+    unknown = sorted(profile.keys() - set(_KEYS))
+    if unknown:
+        raise CommandError(
+            f"{path}: profile {name!r} has {unknown[0]!r}, which is not known; a profile has {', '.join(_KEYS)}",
+            exit_code=2,
+        )
+    servers = profile.get("bootstrap-server")
+    if not isinstance(servers, str) or not servers:
+        raise CommandError(f'{path}: profile {name!r} needs bootstrap-server = "host:port,..."', exit_code=2)
+    click.echo(f"odradek: using profile {name} at {servers}", err=True)
+    return servers
+
+
+def _read(path: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CommandError(f"profile file {path}: {error.strerror}; {FILE} names another", exit_code=2) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise CommandError(f"profile file {path} is not TOML: {error}", exit_code=2) from None
