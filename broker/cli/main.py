@@ -12,12 +12,20 @@ from network.version import VERSION
 
 # name -> (module, one line for --help); the module's `command` is the click command.
 COMMANDS = {
+    "api-versions": ("broker.cli.api_versions", "Show which requests the brokers serve."),
+    "bench": ("broker.cli.bench", "Measure what the cluster takes and gives."),
     "brokers": ("broker.cli.brokers", "List brokers, or drain one before it leaves."),
+    "cluster": ("broker.cli.cluster", "Describe the cluster, and say how it is."),
+    "completion": ("broker.cli.completion", "Print the completion script of a shell."),
+    "configs": ("broker.cli.configs", "See and change configuration of brokers, topics, groups; quotas."),
     "consume": ("broker.cli.consume", "Print the records of a topic."),
+    "delete-records": ("broker.cli.delete_records", "Delete records before an offset."),
     "dev": ("broker.cli.dev", "Run a local cluster of real processes."),
     "elect-leaders": ("broker.cli.elect_leaders", "Elect preferred (or unclean) leaders."),
+    "get-offsets": ("broker.cli.get_offsets", "Show first, last or timed offsets."),
     "groups": ("broker.cli.groups", "Look at consumer groups and change their offsets."),
     "log": ("broker.cli.log", "Dump and verify files of a data directory."),
+    "log-dirs": ("broker.cli.log_dirs", "Show log directories, their replicas and their disks."),
     "produce": ("broker.cli.produce", "Send lines of standard input to a topic."),
     "reassign": ("broker.cli.reassign", "Move replicas between brokers."),
     "server": ("broker.cli.server", "Run one broker."),

@@ -59,7 +59,7 @@ def _choose(context: click.Context, form: str) -> None:
 def _finish(context: click.Context) -> None:
     """Write the list, also of a command that failed half-way; an empty one only of a command that did not fail."""
     found = context.meta.get(_LIST)
-    nothing = found is None and _WRITTEN not in context.meta and sys.exc_info()[0] is None
+    nothing = not found and _WRITTEN not in context.meta and sys.exc_info()[0] is None
     if context.meta[_FORM] != "table" and (found or nothing):
         click.echo(_written(found or [], context.meta[_FORM]), nl=False)
 
@@ -100,6 +100,14 @@ def document(value: Mapping[str, object], as_text: Callable[[], object]) -> None
         as_text()
     else:
         click.echo(_written(value, _own_form()), nl=False)
+
+
+def listing(values: Sequence[Mapping[str, object]], as_text: Callable[[], object]) -> None:
+    """What `as_text` prints, or a list of objects."""
+    if is_for_people():
+        as_text()
+    else:
+        _collected().extend(values)
 
 
 def item(text: str, facts: Mapping[str, object]) -> None:

@@ -10,9 +10,9 @@ from rich.filesize import decimal
 
 from broker.cli import reassignment_throttles as throttles
 from broker.cli import replica_directories as directories
-from broker.cli.client import bootstrap_option, cluster
+from broker.cli.client import bootstrap_option, cluster, servers_option
 from broker.cli.errors import CommandError
-from broker.cli.output import document, line, note, say
+from broker.cli.output import line, note, say
 from broker.cli.progress import ByteProgress
 from broker.cli.reassignment_files import (
     Reassignment,
@@ -53,7 +53,7 @@ def command() -> None:
 
 
 @command.command("generate")
-@bootstrap_option
+@servers_option
 @click.option("--topics-to-move-json-file", "topics_file", metavar="FILE", help='{"topics": [{"topic": "t"}]}')
 @click.option("--topic", "topics", multiple=True, help="Topic to move; repeatable.")
 @click.option("--all", "all_topics", is_flag=True, help="All topics.")
@@ -98,13 +98,10 @@ def generate(
     except PlanError as error:
         raise CommandError(str(error)) from None
     proposed = {TopicPartition(p.topic, p.partition): p.replicas for p in plan.changed}
-    before, after = to_json({tp: current[tp] for tp in proposed}), to_json(proposed)
-    document(
-        {"current": json.loads(before), "proposed": json.loads(after), "bytes": plan.bytes_moved},
-        lambda: click.echo(
-            f"Current partition replica assignment\n{before}\n\nProposed partition reassignment configuration\n{after}"
-        ),
-    )
+    click.echo("Current partition replica assignment")
+    click.echo(to_json({tp: current[tp] for tp in proposed}))
+    click.echo("\nProposed partition reassignment configuration")
+    click.echo(to_json(proposed))
     note(f"{len(proposed)} partitions change; {decimal(plan.bytes_moved)} travel.")
     if output is not None:
         Path(output).write_text(to_json(proposed) + "\n", encoding="utf-8")

@@ -3,7 +3,7 @@
 - topics to move: ``{"version": 1, "topics": [{"topic": "t"}]}``
 - a reassignment: ``{"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1, 2],
   "log_dirs": ["any", "/data/2"]}]}``; ``log_dirs`` may be left out
-- partitions: ``{"partitions": [{"topic": "t", "partition": 0}]}``
+- partitions: ``{"partitions": [{"topic": "t", "partition": 0}]}``, and with ``"offset": 10`` those of records to delete
 
 Whatever is wrong in a file ends the command with exit code 2 and nothing is changed.
 """
@@ -45,6 +45,16 @@ def read_partitions(path: str | Path) -> list[TopicPartition]:
     """Partitions, sorted, each once."""
     file = _File(path)
     return sorted(_each_once(file, [file.partition(entry) for entry in file.entries("partitions")]))
+
+
+def read_offsets(path: str | Path) -> dict[TopicPartition, int]:
+    """Offsets of partitions; -1 stands for the end."""
+    file = _File(path)
+    entries = file.entries("partitions")
+    _each_once(file, [file.partition(entry) for entry in entries])
+    if not entries:
+        file.fail("names no partition")
+    return {file.partition(entry): file.offset(entry) for entry in entries}
 
 
 def read_reassignment(path: str | Path) -> Reassignment:
@@ -107,6 +117,12 @@ class _File:
         if not isinstance(value, str) or not value:
             self.fail(f'has an entry without "{key}": {entry}')
         return value
+
+    def offset(self, entry: dict[str, Any]) -> int:
+        number = entry.get("offset")
+        if not _is_number(number) and number != -1:
+            self.fail(f'has an entry without a number "offset": {entry}')
+        return int(number)
 
     def partition(self, entry: dict[str, Any]) -> TopicPartition:
         number = entry.get("partition")

@@ -36,7 +36,7 @@ def bootstrap_option(function: F) -> F:
         "--bootstrap-server",
         "-b",
         callback=_or_the_running_cluster,
-        envvar="ODRADEK_BOOTSTRAP_SERVER",
+        envvar=["ODRADEK_BOOTSTRAP_SERVERS", "ODRADEK_BOOTSTRAP_SERVER"],
         help="Brokers to start from, host:port separated by commas.  [default: the running `odradek dev`]",
     )(function)
 

@@ -63,6 +63,12 @@ def lines(fail: bool, times: int) -> None:
 
 @commands.command()
 @output.output_option
+def none() -> None:
+    output.rows(["A"], [])
+
+
+@commands.command()
+@output.output_option
 def one() -> None:
     output.document({"a": [1]}, lambda: click.echo("one"))
     output.note("a note")
@@ -92,6 +98,7 @@ def test_lines_become_one_list() -> None:
     assert run("lines").output == "did 0\ndid 1\n"
     assert json.loads(run("lines", "--json").output) == [{"number": 0}, {"number": 1}]
     assert json.loads(run("lines", "--json", "--times", "0").output) == []
+    assert json.loads(run("none", "--json").output) == []
 
 
 def test_a_command_that_fails_says_what_it_did_before() -> None:

@@ -1,0 +1,115 @@
+"""``odradek get-offsets``: first, last or timed offsets of partitions."""
+
+from __future__ import annotations
+
+import re
+
+import click
+
+from broker.cli.client import bootstrap_option, cluster
+from broker.cli.errors import CommandError
+from broker.cli.group_offsets import list_offsets
+from broker.cli.output import rows
+from log.topic_partition import TopicPartition
+from network.client.cluster_client import ClusterClient
+
+_NAMED = {"latest": -1, "earliest": -2, "max-timestamp": -3, "earliest-local": -4, "latest-tiered": -5}
+_NUMBERS = re.compile(r"(\d*)-(\d*)|(\d+)")
+
+
+@click.command("get-offsets")
+@bootstrap_option
+@click.option("--topic", metavar="REGEX", help="Topics whose whole name matches; all without it.")
+@click.option("--partitions", metavar="0,2-4", help="Only these partitions; N- and -N (up to, without N) are ranges.")
+@click.option(
+    "--topic-partitions", metavar="REGEX:0-5,...", help="Topics with partitions, in place of --topic and --partitions."
+)
+@click.option(
+    "--time",
+    "moment",
+    default="latest",
+    show_default=True,
+    metavar="latest|earliest|max-timestamp|MS",
+    help="Also -1 to -5 as in Kafka; else milliseconds since 1970: the first record at or after them.",
+)
+@click.option("--exclude-internal-topics", is_flag=True, help="Leave out topics of the brokers themselves.")
+def command(
+    bootstrap_server: str,
+    topic: str | None,
+    partitions: str | None,
+    topic_partitions: str | None,
+    moment: str,
+    exclude_internal_topics: bool,
+) -> None:
+    """Offsets of partitions at a time. A partition without a record that late has none (-)."""
+    if topic_partitions is not None and (topic is not None or partitions is not None):
+        raise CommandError("--topic-partitions is given in place of --topic and --partitions", exit_code=2)
+    timestamp = _timestamp(moment)
+    rules = _rules(topic, partitions, topic_partitions)
+    with cluster(bootstrap_server) as client:
+        found = _matching(client, rules, exclude_internal_topics)
+        if not found:
+            raise CommandError("no partition matches; `odradek topics list` shows the topics")
+        offsets = list_offsets(client, found, timestamp)
+    known = {tp: offset for tp, offset in offsets.items() if offset >= 0}
+    rows(["TOPIC", "PARTITION", "OFFSET"], [[*tp, known.get(tp)] for tp in found])
+    leaderless = [str(tp) for tp in found if tp not in offsets]
+    if leaderless:
+        raise CommandError(f"no leader to ask about {', '.join(leaderless)}")
+
+
+def _timestamp(text: str) -> int:
+    if text in _NAMED:
+        return _NAMED[text]
+    if not re.fullmatch(r"\d+|-[1-5]", text):
+        raise CommandError(f"--time {text!r} is none of {', '.join(_NAMED)} and no milliseconds", exit_code=2)
+    return int(text)
+
+
+class _Rule:
+    """Topics by a regular expression, and ranges of their partitions, open at the end that is None."""
+
+    def __init__(self, topic: str, partitions: str | None) -> None:
+        try:
+            self._topic = re.compile(topic or ".*")
+        except re.error as error:
+            raise CommandError(f"{topic!r} is not a regular expression: {error}", exit_code=2) from None
+        self._ranges = [] if partitions is None else [_range(part.strip()) for part in partitions.split(",")]
+
+    def matches(self, tp: TopicPartition) -> bool:
+        if not self._topic.fullmatch(tp.topic):
+            return False
+        return not self._ranges or any(
+            first <= tp.partition and (end is None or tp.partition < end) for first, end in self._ranges
+        )
+
+
+def _range(text: str) -> tuple[int, int | None]:
+    found = _NUMBERS.fullmatch(text)
+    if found is None or text == "-":
+        raise CommandError(f"partitions {text!r} are not like 3, 0-5, 2- or -4", exit_code=2)
+    first, end, one = found.groups()
+    if one is not None:
+        return int(one), int(one) + 1
+    return int(first or 0), int(end) if end else None
+
+
+def _rules(topic: str | None, partitions: str | None, topic_partitions: str | None) -> list[_Rule]:
+    if topic_partitions is None:
+        return [_Rule(topic or "", partitions)]
+    rules = []
+    for text in topic_partitions.split(","):
+        name, _, numbers = text.partition(":")
+        rules.append(_Rule(name, numbers or None))
+    return rules
+
+
+def _matching(client: ClusterClient, rules: list[_Rule], exclude_internal: bool) -> list[TopicPartition]:
+    topics = client.metadata().topics
+    every = [
+        TopicPartition(name, number)
+        for name in sorted(topics)
+        if not (exclude_internal and topics[name].internal)
+        for number in sorted(topics[name].partitions)
+    ]
+    return [tp for tp in every if any(rule.matches(tp) for rule in rules)]
