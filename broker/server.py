@@ -60,6 +60,7 @@ from broker.server_settings import (
     producer_state_config,
     socket_server_config,
 )
+from broker.start_failures import config_cure, explain
 from broker.stop_signals import catch_stop_signals
 from broker.topics.auto_topic_creation import AutoTopicCreation
 from broker.topics.topic_admin import TopicAdmin, validator
@@ -71,7 +72,6 @@ from controller.channel_manager import ChannelManager
 from controller.controller import Controller
 from controller.zk import paths
 from controller.zk.admin import AdminZkClient
-from controller.zk.brokers import BrokerIdInUseError
 from controller.zk.client import ZkClient
 from controller.zk.kazoo_session import KazooSession
 from log.errors import LogError
@@ -537,7 +537,10 @@ def run_server(config_file: Path | None, overrides: Sequence[str] = (), log_leve
     logging.getLogger("kazoo").setLevel(logging.WARNING)
     try:
         config = KafkaConfig.from_file(config_file, parse_overrides(overrides))
-    except (ConfigError, OSError, ValueError) as error:
+    except (ConfigError, ValueError) as error:
+        print(f"odradek server: {error}{config_cure(str(error))}", file=sys.stderr)
+        return 2
+    except OSError as error:
         print(f"odradek server: {error}", file=sys.stderr)
         return 2
     keep_freed_memory()
@@ -549,8 +552,8 @@ def run_server(config_file: Path | None, overrides: Sequence[str] = (), log_leve
         logger.info("%s", stopped)
         return 0
     except Exception as error:
-        expected = isinstance(error, (ConfigError, BrokerIdInUseError))
-        logger.critical("the broker could not be started: %s", error, exc_info=not expected)
+        why = explain(error, config)
+        logger.critical("the broker could not be started: %s", why or error, exc_info=why is None)
         return 1
     _spare_the_collector()
     stop.wait()

@@ -9,14 +9,16 @@ from typing import Any, TypeVar
 
 import click
 
+from broker.cli.cures import CURES, unreachable
 from broker.cli.errors import CommandError
 from broker.cli.output import output_option
 from broker.cli.profiles import SERVERS, bootstrap_server
 from log.files.properties_text import parse_properties
 from network.client.cluster_client import ClusterClient
 from network.client.connection import SocketWrapper
+from network.client.connection_pool import UnsupportedVersion
 from network.client.security import client_security
-from network.protocol.errors import ApiError, ErrorCode
+from network.protocol.errors import ApiError, ErrorCode, ProtocolError
 from timer.clock import SystemClock
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -24,6 +26,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 CLIENT_ID = "odradek-cli"
 _COMMAND_CONFIG = "odradek.command-config"
 _PROFILE = "odradek.profile"
+_TIMEOUT = "odradek.request.timeout.ms"
 # `topics create`, then the next command: a broker that is busy hears of the topic late.
 TOPIC_PATIENCE_MS = 3_000
 
@@ -46,6 +49,16 @@ def servers_option(function: F) -> F:
         is_eager=True,
         callback=_remember(_PROFILE),
         help="A cluster of the profile file, instead of --bootstrap-server.",
+    )(function)
+    function = click.option(
+        "--request-timeout-ms",
+        type=click.IntRange(1),
+        default=15_000,
+        show_default=True,
+        metavar="MS",
+        expose_value=False,
+        callback=_remember(_TIMEOUT),
+        help="How long brokers have for an answer, and are tried again.",
     )(function)
     function = click.option(
         "--command-config",
@@ -92,19 +105,21 @@ def cluster(servers: str) -> Iterator[ClusterClient]:
             servers,
             CLIENT_ID,
             SystemClock(),
-            request_timeout_ms=15_000,
+            request_timeout_ms=click.get_current_context().meta[_TIMEOUT],
             topic_patience_ms=TOPIC_PATIENCE_MS,
             wrap=wrap,
         )
     except ValueError as error:
-        raise CommandError(f"--bootstrap-server: {error}") from None
+        raise CommandError(f"--bootstrap-server: {error}; give HOST:PORT,...", exit_code=2) from None
     with client:
         try:
             yield client
         except ApiError as error:
             raise CommandError(describe(error.code, error.message)) from None
-        except OSError as error:
-            raise CommandError(f"{servers}: {error}") from None
+        except UnsupportedVersion as error:
+            raise CommandError(f"{error}; {CURES[ErrorCode.UNSUPPORTED_VERSION]}") from None
+        except (OSError, ProtocolError) as error:
+            raise CommandError(unreachable(servers, error)) from None
 
 
 def command_security() -> SocketWrapper | None:
@@ -121,6 +136,13 @@ def command_security() -> SocketWrapper | None:
 
 
 def describe(code: int, message: str | None) -> str:
-    """An error code and its text for a person."""
+    """An error code, its text, and what can be done about it."""
     error = ErrorCode.of(code)
-    return f"{message or error.message} ({error.name})"
+    if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        # Brokers give a text that names nothing, the client the name alone.
+        if not message or message == error.message:
+            message = "there is no such topic or partition"
+        elif " " not in message:
+            message = f"there is no topic or partition {message}"
+    cure = f"; {CURES[error]}" if error in CURES else ""
+    return f"{message or error.message} ({error.name}){cure}"

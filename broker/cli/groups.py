@@ -78,7 +78,7 @@ def describe_(groups: tuple[str, ...], bootstrap_server: str, members: bool, sho
             else:
                 _print_offsets(client, found)
     if missing:
-        raise CommandError(f"no such group: {', '.join(missing)}")
+        raise CommandError(f"no such group: {', '.join(missing)}; `odradek groups list` shows the groups")
 
 
 @command.command("delete")

@@ -104,7 +104,12 @@ class Picture:
 
     @property
     def under_min_isr(self) -> list[TopicPartition]:
-        return [tp for tp, each in self.partitions.items() if len(each.isr) < self.min_isr.get(tp.topic, 1)]
+        """A partition with fewer replicas than min.insync.replicas asks for all that it has, as brokers do."""
+        return [
+            tp
+            for tp, each in self.partitions.items()
+            if len(each.isr) < min(self.min_isr.get(tp.topic, 1), len(each.replicas))
+        ]
 
     @property
     def not_preferred(self) -> list[TopicPartition]:

@@ -90,7 +90,7 @@ def main() -> None:
     except click.exceptions.Abort:
         sys.exit(130)
     except click.ClickException as error:
-        error.show()
+        _show(error)
         sys.exit(error.exit_code)
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
@@ -98,3 +98,14 @@ def main() -> None:
         # The reader of the output has gone; nothing is left to be said.
         sys.stderr.close()
         sys.exit(1)
+
+
+def _show(error: click.ClickException) -> None:
+    """One line on a command line that is wrong; a group without a command shows its help."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show()
+        return
+    text = " ".join(error.format_message().split()).rstrip(".")
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    where = f"; `{context.command_path} --help` shows what it takes" if context is not None else ""
+    click.echo(f"odradek: {text}{where}", err=True)

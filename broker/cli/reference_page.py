@@ -37,6 +37,8 @@ default = "staging"
 bootstrap-server = "kafka-1:9092,kafka-2:9092"
 ```
 
+`--request-timeout-ms` (15000) is how long brokers have to answer before the command gives up.
+
 **For programs.** The same commands have `--output table|json|yaml`, and `--json` for short. Commands that show or do
 several things write one list of objects, `cluster` and `bench` one object, and those that go on
 and on (`consume`, `log dump`, `log verify`) an object a line, or a YAML document each. Sizes and times are plain
@@ -50,7 +52,7 @@ codes of its own. [errors.md](errors.md) lists mistakes, what is said of them, a
 """
 
 # Said once, above.
-_COMMON = {"bootstrap_server", "profile", "output_form", "output_json", "help"}
+_COMMON = {"bootstrap_server", "profile", "request_timeout_ms", "output_form", "output_json", "help"}
 
 
 def page() -> str:

@@ -96,7 +96,7 @@ def describe_(topics: tuple[str, ...], bootstrap_server: str, under_replicated: 
     with cluster(bootstrap_server) as client:
         found = client.metadata(topics or None)
         for name in sorted(found.topics):
-            _check(found.topics[name].error, f"topic {name}: {found.topics[name].error.message}")
+            _check(found.topics[name].error, name)
         configs = _overrides(client, sorted(found.topics))
     for name, topic in sorted(found.topics.items()):
         shown = [

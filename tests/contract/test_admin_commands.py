@@ -181,13 +181,6 @@ def test_what_the_cluster_is_and_how_it_is(cluster: Cluster, topic: str) -> None
     assert re.search(r"^Brokers: +1 running$", screen, re.MULTILINE)
     full = odradek(cluster, "cluster", "health", "--disk-warning", "1", "--disk-critical", "1", code=2)
     assert re.search(r"^CRITICAL: disk of .* of broker 0 is \d+ % full$", full.out, re.MULTILINE)
-    # Its only replica is fewer than it wants.
-    odradek(cluster, "configs", "set", "--topic", topic, "min.insync.replicas=2")
-    eventually(lambda: run("cluster", "health", *no_disk, "-b", cluster.bootstrap).code == 2)
-    below = odradek(cluster, "cluster", "health", *no_disk, code=2).out
-    assert f"CRITICAL: 2 partitions under min.insync.replicas: {topic}-0, {topic}-1\n" in below
-    odradek(cluster, "configs", "delete", "--topic", topic, "min.insync.replicas")
-    eventually(lambda: run("cluster", "health", *no_disk, "-b", cluster.bootstrap).code == 0)
 
 
 def test_a_load_and_what_it_left(cluster: Cluster) -> None:

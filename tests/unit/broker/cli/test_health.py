@@ -44,6 +44,10 @@ def test_the_worst_comes_first() -> None:
     ]
 
 
+def test_a_topic_with_few_replicas_asks_for_no_more() -> None:
+    assert findings(picture(partition(0, 0, [0], [0])), LIMITS) == []
+
+
 def test_of_many_some_are_named() -> None:
     found = findings(picture(*(partition(n, 0, [0, 1, 2], [0, 1]) for n in range(7))), LIMITS)
     assert found[0].text == "7 partitions under-replicated: t-0, t-1, t-2, t-3, t-4 and 2 more"
