@@ -136,7 +136,7 @@ def _change_quotas(
     operations = []
     for key, value in changes.items():
         if key.startswith("SCRAM-"):
-            raise CommandError(f"{key}: this command changes no credentials; Kafka's kafka-configs does", exit_code=2)
+            raise CommandError(f"{key}: credentials are set with `odradek users set`", exit_code=2)
         try:
             number = 0.0 if value is None else float(value)
         except ValueError:

@@ -37,7 +37,8 @@ default = "staging"
 bootstrap-server = "kafka-1:9092,kafka-2:9092"
 ```
 
-`--request-timeout-ms` (15000) is how long brokers have to answer before the command gives up.
+`--command-config FILE` (or the variable `ODRADEK_COMMAND_CONFIG`) says how to log in, in the keys of Kafka's Java
+clients: `security.protocol`, `sasl.mechanism`, `sasl.jaas.config`. `--request-timeout-ms` (15000) is how long brokers have to answer before the command gives up.
 
 **For programs.** The same commands have `--output table|json|yaml`, and `--json` for short. Commands that show or do
 several things write one list of objects, `cluster` and `bench` one object, and those that go on
@@ -52,7 +53,7 @@ codes of its own. [errors.md](errors.md) lists mistakes, what is said of them, a
 """
 
 # Said once, above.
-_COMMON = {"bootstrap_server", "profile", "request_timeout_ms", "output_form", "output_json", "help"}
+_COMMON = {"bootstrap_server", "profile", "request_timeout_ms", "command_config", "output_form", "output_json", "help"}
 
 
 def page() -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
+from functools import partial
 from pathlib import Path
 
 import click
 
-from broker.cli.client import of_the_running_cluster
+from broker.cli.profiles import bootstrap_server
 from spark_jobs.jobs import JOBS, RUNNING_CLUSTER
 
 
@@ -35,7 +36,7 @@ class JobGroup(click.Group):
 @click.pass_context
 def command(context: click.Context) -> None:
     """Run the Spark jobs, or package them."""
-    context.meta[RUNNING_CLUSTER] = of_the_running_cluster
+    context.meta[RUNNING_CLUSTER] = partial(bootstrap_server, None)
 
 
 @command.command("package")

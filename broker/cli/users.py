@@ -8,7 +8,7 @@ import click
 
 from broker.cli.client import bootstrap_option, cluster, describe
 from broker.cli.errors import CommandError
-from broker.cli.table import print_table
+from broker.cli.output import rows, say
 from network.protocol.errors import ErrorCode
 from network.protocol.message import Request
 from network.protocol.messages.alter_user_scram_credentials import (
@@ -39,11 +39,11 @@ def list_(users: tuple[str, ...], bootstrap_server: str) -> None:
     with cluster(bootstrap_server) as client:
         answer = client.call_any(request)
     _check(answer.error_code, answer.error_message)
-    rows = []
+    found = []
     for result in answer.results:
         _check(result.error_code, result.error_message)
-        rows += [(result.user, BY_CODE[info.mechanism].name, info.iterations) for info in result.credential_infos]
-    print_table(("USER", "MECHANISM", "ITERATIONS"), rows)
+        found += [(result.user, BY_CODE[info.mechanism].name, info.iterations) for info in result.credential_infos]
+    rows(("USER", "MECHANISM", "ITERATIONS"), found)
 
 
 @command.command("set")
@@ -79,7 +79,7 @@ def set_(user: str, bootstrap_server: str, mechanism: str, iterations: int, pass
         salted_password=salted_password(scram, password, salt, iterations),
     )
     _alter(bootstrap_server, AlterUserScramCredentialsRequest(upsertions=[change]))
-    click.echo(f"User {user} may log in by {mechanism}.")
+    say(f"User {user} may log in by {mechanism}.", user=user, mechanism=mechanism, set=True)
 
 
 @command.command("delete")
@@ -90,7 +90,7 @@ def delete(user: str, bootstrap_server: str, mechanism: str) -> None:
     """Take the password of USER for one mechanism away."""
     change = ScramCredentialDeletion(name=user, mechanism=MECHANISMS[mechanism].code)
     _alter(bootstrap_server, AlterUserScramCredentialsRequest(deletions=[change]))
-    click.echo(f"User {user} may not log in by {mechanism} any more.")
+    say(f"User {user} may not log in by {mechanism} any more.", user=user, mechanism=mechanism, deleted=True)
 
 
 def _alter(bootstrap_server: str, request: Request) -> None:

@@ -151,7 +151,7 @@ def test_entities_that_leave_something_open(cluster: Cluster) -> None:
         (["describe", "--entity-type", "topics", "--entity-default"], "topics have no default entity"),
         (["describe", "--broker", "x"], "'x' is no number"),
         (["set", "--user", "u", "producer_byte_rate=much"], "a quota is a number"),
-        (["set", "--user", "u", "SCRAM-SHA-256=[password=secret]"], "changes no credentials"),
+        (["set", "--user", "u", "SCRAM-SHA-256=[password=secret]"], "credentials are set with `odradek users set`"),
     ):
         done = odradek(cluster, "configs", *arguments, code=2)
         assert text in done.err
