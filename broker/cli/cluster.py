@@ -12,11 +12,14 @@ from broker.cli.errors import CommandError
 from broker.cli.health import Finding, Limits, Picture, Severity, findings, look
 from broker.cli.output import document
 from broker.cli.table import print_table
+from broker.dev.polling import wait_until
 from network.client.cluster_client import ClusterClient
 from network.client.cluster_metadata import ClusterMetadata
 from network.protocol.messages.api_versions import ApiVersionsRequest
+from timer.clock import SystemClock
 
 UNKNOWN = 3
+_LOOK_MS = 500
 
 
 @click.group("cluster")
@@ -93,8 +96,22 @@ def _print_description(facts: dict[str, object]) -> None:
 
 @command.command("health")
 @bootstrap_option
-@click.option("--disk-warning", default=85, show_default=True, type=click.IntRange(1, 101), metavar="PERCENT")
-@click.option("--disk-critical", default=95, show_default=True, type=click.IntRange(1, 101), metavar="PERCENT")
+@click.option(
+    "--disk-warning",
+    default=85,
+    show_default=True,
+    type=click.IntRange(1, 101),
+    metavar="PERCENT",
+    envvar="ODRADEK_DISK_WARNING",
+)
+@click.option(
+    "--disk-critical",
+    default=95,
+    show_default=True,
+    type=click.IntRange(1, 101),
+    metavar="PERCENT",
+    envvar="ODRADEK_DISK_CRITICAL",
+)
 @click.option(
     "--skew-warning",
     default=10,
@@ -103,7 +120,10 @@ def _print_description(facts: dict[str, object]) -> None:
     metavar="PERCENT",
     help="Partitions that their preferred replica could lead and does not.",
 )
-def health(bootstrap_server: str, disk_warning: int, disk_critical: int, skew_warning: int) -> None:
+@click.option(
+    "--wait-ms", default=0, type=click.IntRange(0), metavar="MS", help="Look for so long until partitions are well."
+)
+def health(bootstrap_server: str, disk_warning: int, disk_critical: int, skew_warning: int, wait_ms: int) -> None:
     """One screen on how the cluster is.
 
     \b
@@ -114,15 +134,32 @@ def health(bootstrap_server: str, disk_warning: int, disk_critical: int, skew_wa
          answer, a log directory that has failed, a full disk
       3  unknown: nobody answered
     """
-    try:
-        with cluster(bootstrap_server) as client:
-            picture = look(client)
-    except CommandError as error:
-        raise CommandError(str(error), exit_code=UNKNOWN) from None
+    picture = _settled(bootstrap_server, wait_ms)
     found = findings(picture, Limits(disk_warning, disk_critical, skew_warning))
     worst = max((each.severity for each in found), default=Severity.OK)
     document(_health_facts(picture, found, worst), lambda: _print_health(picture, found, worst))
     sys.exit(worst)
+
+
+def _settled(bootstrap_server: str, wait_ms: int) -> Picture:
+    """The picture when brokers and partitions are as they should be, or the last one in time. Raises CommandError when
+    nobody answered then."""
+    last: Picture | CommandError = CommandError("nobody was asked")
+
+    def is_well() -> bool:
+        nonlocal last
+        try:
+            with cluster(bootstrap_server) as client:
+                last = look(client)
+        except CommandError as error:
+            last = error
+            return False
+        return last.is_well
+
+    wait_until(is_well, SystemClock(), wait_ms, _LOOK_MS)
+    if isinstance(last, CommandError):
+        raise CommandError(str(last), exit_code=UNKNOWN)
+    return last
 
 
 def _health_facts(picture: Picture, found: list[Finding], worst: Severity) -> dict[str, object]:

@@ -121,6 +121,12 @@ class Picture:
         ]
 
     @property
+    def is_well(self) -> bool:
+        """Whether a controller and all brokers are there, and every partition has all of its replicas in sync."""
+        has_controller = self.metadata.controller_id in self.metadata.brokers
+        return has_controller and not (self.missing or self.silent or self.offline or self.under_replicated)
+
+    @property
     def leaders(self) -> dict[int, int]:
         """How many partitions each live broker leads."""
         count = dict.fromkeys(sorted(self.metadata.brokers), 0)
@@ -148,7 +154,10 @@ def look(client: ClusterClient) -> Picture:
     metadata = client.metadata()
     picture = Picture(metadata, _min_isr(client, sorted(metadata.topics)))
     if metadata.controller_id in metadata.brokers:
-        picture.reassigning = sorted(ongoing(client))
+        try:
+            picture.reassigning = sorted(ongoing(client))
+        except (ApiError, ConnectionFailed):
+            picture.silent.append(metadata.controller_id)
     ends: dict[TopicPartition, dict[int, int]] = {}
     partitions = picture.partitions
     for broker in sorted(metadata.brokers):
@@ -158,7 +167,7 @@ def look(client: ClusterClient) -> Picture:
             for tp, end in _ends(client, broker, held).items():
                 ends.setdefault(tp, {})[broker] = end
         except (ApiError, CommandError, ConnectionFailed):
-            picture.silent.append(broker)
+            picture.silent = sorted({*picture.silent, broker})
     for tp, by_broker in ends.items():
         led_to = by_broker.pop(partitions[tp].leader, None)
         if led_to is not None:

@@ -9,7 +9,7 @@ from rich.filesize import decimal
 
 from broker.cli.client import bootstrap_option, cluster, describe
 from broker.cli.errors import CommandError
-from broker.cli.output import listing, note
+from broker.cli.output import listing
 from broker.cli.table import print_table
 from network.client.cluster_client import ClusterClient
 from network.client.connection import ConnectionFailed
@@ -38,8 +38,16 @@ def command(bootstrap_server: str, broker_list: str | None, topic_list: str | No
         if topic_list is not None:
             found = client.metadata(topic_list.split(",")).topics
             topics = {name: list(topic.partitions) for name, topic in found.items()}
-        facts = [fact for broker in wanted for fact in _of_broker(client, broker, topics)]
+        facts: list[dict[str, object]] = []
+        silent = []
+        for broker in wanted:
+            try:
+                facts += [_facts(broker, result) for result in directories_of(client, broker, topics)]
+            except ConnectionFailed as error:
+                silent.append(f"broker {broker} does not answer: {error}")
     listing(facts, lambda: _print_replicas(facts) if replicas else _print_directories(facts))
+    if silent:
+        raise CommandError("; ".join(silent))
     if any(fact["error"] for fact in facts):
         raise CommandError("log directories have failed: " + ", ".join(_failed(facts)))
 
@@ -69,15 +77,6 @@ def _brokers(client: ClusterClient, text: str | None) -> list[int]:
     if missing:
         raise CommandError(f"there is no broker {', '.join(missing)}; there are {', '.join(map(str, known))}")
     return wanted
-
-
-def _of_broker(client: ClusterClient, broker: int, topics: dict[str, list[int]] | None) -> list[dict[str, object]]:
-    try:
-        results = directories_of(client, broker, topics)
-    except ConnectionFailed as error:
-        note(f"broker {broker} does not answer: {error}")
-        return []
-    return [_facts(broker, result) for result in results]
 
 
 def _facts(broker: int, result: DescribeLogDirsResult) -> dict[str, object]:

@@ -38,7 +38,8 @@ bootstrap-server = "kafka-1:9092,kafka-2:9092"
 ```
 
 `--command-config FILE` (or the variable `ODRADEK_COMMAND_CONFIG`) says how to log in, in the keys of Kafka's Java
-clients: `security.protocol`, `sasl.mechanism`, `sasl.jaas.config`. `--request-timeout-ms` (15000) is how long brokers have to answer before the command gives up.
+clients: `security.protocol`, `sasl.mechanism`, `sasl.jaas.config`. `--request-timeout-ms` (15000) is how long brokers
+have to answer before the command gives up.
 
 **For programs.** The same commands have `--output table|json|yaml`, and `--json` for short. Commands that show or do
 several things write one list of objects, `cluster` and `bench` one object, and those that go on
