@@ -46,7 +46,9 @@ async def serve(
         try:
             bound = await server.start(host, port)
         except OSError as error:
-            raise ServiceError(f"can't listen on {host}:{port}: {error.strerror or error}") from error
+            raise ServiceError(
+                f"can't listen on {host}:{port}: {error.strerror or error}; choose another with --port"
+            ) from error
         print(f"ready: zookeeper.connect={host}:{bound}", flush=True)
         ended = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(server.stopped.wait())]
         await asyncio.wait(ended, return_when=asyncio.FIRST_COMPLETED)
