@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import socket
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,10 +28,12 @@ from network.sasl.clients import client_mechanism
 from network.sasl.scram_credential import BY_CODE, MECHANISMS, salted_password
 from tests.support import wire
 from tests.support.cluster import CLOCK, HOST, Broker, Cluster
-from tests.support.sasl import USERS, logged_in, running_sasl_cluster, sasl_port
+from tests.support.sasl import LISTENER, USERS, logged_in, running_sasl_cluster, sasl_port
 
 OFFERED = ["OAUTHBEARER", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 SALT = b"0123456789abcdef"
+SESSION_MS = 3_000
+"""Of SCRAM-SHA-512."""
 
 
 @pytest.fixture(scope="module", params=["odradek", "kafka"])
@@ -38,7 +41,8 @@ def cluster(
     request: pytest.FixtureRequest, zookeeper: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Cluster]:
     name = f"sasl-{request.param}"
-    with running_sasl_cluster([request.param], tmp_path_factory.mktemp(name), f"{zookeeper}/{name}") as cluster:
+    more = {f"listener.name.{LISTENER.lower()}.scram-sha-512.connections.max.reauth.ms": str(SESSION_MS)}
+    with running_sasl_cluster([request.param], tmp_path_factory.mktemp(name), f"{zookeeper}/{name}", **more) as cluster:
         yield cluster
 
 
@@ -353,3 +357,74 @@ def test_a_replayed_exchange_is_refused(broker: Broker) -> None:
     assert again.round(said[0])[0] is ErrorCode.NONE
     assert again.round(said[1])[:2] == (ErrorCode.SASL_AUTHENTICATION_FAILED, GENERIC + "SCRAM-SHA-256")
     assert again.is_closed()
+
+
+def exchange(raw: Raw, user: str, secret: str) -> Any:
+    """Log in, or log in again, by SCRAM-SHA-512; the last answer."""
+    assert raw.handshake("SCRAM-SHA-512")[0] is ErrorCode.NONE
+    client = client_mechanism("SCRAM-SHA-512", {"username": user, "password": secret}, CLOCK)()
+    message = client.evaluate(b"")
+    while True:
+        answer = raw.call(SaslAuthenticateRequest(auth_bytes=message or b""), 2)
+        message = client.evaluate(bytes(answer.auth_bytes)) if answer.error_code == 0 else None
+        if message is None:
+            return answer
+
+
+@pytest.fixture
+def session(raw: Raw, broker: Broker) -> Raw:
+    """A connection whose session ends."""
+    for user in ("mallory", "trent"):
+        alter(broker, upsertion(user, "secret", "SCRAM-SHA-512"))
+        assert wait_until(lambda name=user: lets_in(broker, "SCRAM-SHA-512", name, "secret"), CLOCK, 5_000)  # type: ignore[misc]
+    answer = exchange(raw, "mallory", "secret")
+    assert (answer.error_code, answer.session_lifetime_ms) == (0, SESSION_MS)
+    return raw
+
+
+def test_a_session_goes_on_by_authenticating_again(session: Raw) -> None:
+    assert exchange(session, "mallory", "secret").session_lifetime_ms == SESSION_MS
+    assert session.handshake("SCRAM-SHA-512") == (ErrorCode.ILLEGAL_SASL_STATE, []), "again within a second"
+    assert not session.is_closed()
+    pause = threading.Event()
+    pause.wait(1.1)
+    assert exchange(session, "mallory", "secret").session_lifetime_ms == SESSION_MS
+    began = CLOCK.monotonic_ms()
+    assert wait_until(session.is_closed, CLOCK, 3 * SESSION_MS)
+    assert CLOCK.monotonic_ms() - began > SESSION_MS // 2
+
+
+def test_nobody_becomes_somebody_else(session: Raw) -> None:
+    answer = exchange(session, "trent", "secret")
+    assert ErrorCode.of(answer.error_code) is ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert answer.error_message == ("Cannot change principals during re-authentication from User.mallory: User.trent")
+    assert session.is_closed()
+
+
+def test_a_wrong_password_ends_the_session(session: Raw) -> None:
+    answer = exchange(session, "mallory", "wrong")
+    assert (
+        answer.error_message == GENERIC.replace("during authentication", "during re-authentication") + "SCRAM-SHA-512"
+    )
+    assert session.is_closed()
+
+
+def test_nobody_goes_on_by_another_mechanism(session: Raw) -> None:
+    assert session.handshake("PLAIN")[0] is ErrorCode.NONE
+    assert session.call(SaslAuthenticateRequest(auth_bytes=b"\0alice\0alice-secret"), 2) is None
+
+
+def test_a_password_tried_many_times_troubles_nobody_else(broker: Broker) -> None:
+    with logged_in(broker, "PLAIN", {"username": "alice", "password": "alice-secret"}) as bystander:
+        guesses = [Raw(broker) for _ in range(100)]
+        for guess in guesses:
+            assert guess.handshake()[0] is ErrorCode.NONE
+        for guess in guesses:
+            guess.connection.send_request(SaslAuthenticateRequest(auth_bytes=b"\0alice\0guess"), 2)
+        for _ in range(20):
+            assert bystander.call(MetadataRequest(topics=[]), 9).brokers
+        for guess in guesses:
+            answer: Any = guess.connection.receive_response()
+            assert ErrorCode.of(answer.error_code) is ErrorCode.SASL_AUTHENTICATION_FAILED
+            assert guess.is_closed()
+        assert bystander.call(MetadataRequest(topics=[]), 9).brokers
