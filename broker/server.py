@@ -50,6 +50,7 @@ from broker.security.peers import PeerSecurity
 from broker.security.sasl.wiring import make_sasl
 from broker.security.scram_credentials import ScramCredentials
 from broker.security.tokens.wiring import listen_for_tokens, make_tokens
+from broker.security.zookeeper_login import zookeeper_login
 from broker.server_gauges import register_server_gauges
 from broker.server_settings import (
     broker_info,
@@ -242,12 +243,14 @@ class BrokerServer:
     def _connect_zookeeper(self) -> KazooSession:
         config = self.config
         timeout = config["zookeeper.connection.timeout.ms"]
+        secure = config.get_bool("zookeeper.set.acl")
         session = KazooSession(
             config.get_str("zookeeper.connect"),
             session_timeout_ms=config.get_int("zookeeper.session.timeout.ms"),
             connection_timeout_ms=timeout,
             max_in_flight=config.get_int("zookeeper.max.in.flight.requests"),
-            secure_acls=config.get_bool("zookeeper.set.acl"),
+            secure_acls=secure,
+            client_options=zookeeper_login(needed=secure),
             clock=self.clock,
             metrics=self.metrics,
             workers=self.context.workers,

@@ -101,7 +101,6 @@ NOT_HONOURED: dict[str, Unkept] = {
     **_warned("passwords cannot be set dynamically, so none is stored", """
         password.encoder.cipher.algorithm password.encoder.iterations password.encoder.key.length
         password.encoder.keyfactory.algorithm password.encoder.old.secret password.encoder.secret"""),
-    **_refused("znodes would be open to everybody: ZooKeeper is used without authentication", "zookeeper.set.acl"),
     **_refused(_NO_ZOOKEEPER_TLS, """
         zookeeper.ssl.cipher.suites zookeeper.ssl.client.enable zookeeper.ssl.crl.enable
         zookeeper.ssl.enabled.protocols zookeeper.ssl.keystore.location zookeeper.ssl.keystore.password

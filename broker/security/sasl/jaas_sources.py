@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 KEY = "sasl.jaas.config"
 CONTEXT = "KafkaServer"
-_FILE_OPTION = "-Djava.security.auth.login.config="
 _MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
@@ -87,9 +86,15 @@ class JaasSources:
 
 def jaas_file(environment: Mapping[str, str]) -> str | None:
     """The path that `KAFKA_OPTS` gives to Java."""
+    return java_property(environment, "java.security.auth.login.config")
+
+
+def java_property(environment: Mapping[str, str], name: str) -> str | None:
+    """The value of a `-Dname=value` among `KAFKA_OPTS`."""
     try:
         words = shlex.split(environment.get("KAFKA_OPTS", ""))
     except ValueError:
         raise ConfigError("KAFKA_OPTS has a quote that is not closed") from None
-    found = [word.removeprefix(_FILE_OPTION) for word in words if word.startswith(_FILE_OPTION)]
+    option = f"-D{name}="
+    found = [word.removeprefix(option) for word in words if word.startswith(option)]
     return found[-1] if found else None
