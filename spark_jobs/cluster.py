@@ -40,8 +40,13 @@ class DataLossError(Exception):
 
 def open_client(options: ReadOptions) -> ClusterClient:
     """A client for the query's cluster; close it or use it as a context manager."""
+    clock = SystemClock()
     return ClusterClient(
-        options.bootstrap_servers, options.client_id, SystemClock(), topic_patience_ms=TOPIC_PATIENCE_MS
+        options.bootstrap_servers,
+        options.client_id,
+        clock,
+        topic_patience_ms=TOPIC_PATIENCE_MS,
+        wrap=options.security.wrapper(clock),
     )
 
 

@@ -146,7 +146,8 @@ class PartitionFetcher:
         address = self._leader
         if address is None or self._preferred is not None:
             address = self._cluster.broker(self._range.topic, self._range.partition, self._preferred)
-        return Connection(address.host, address.port, self._options.client_id, self._clock)
+        wrap = self._options.security.wrapper(self._clock)
+        return Connection(address.host, address.port, self._options.client_id, self._clock, wrap=wrap)
 
     def _request(self, offset: int) -> FetchRequest:
         partition = FetchPartition(

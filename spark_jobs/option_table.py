@@ -95,7 +95,16 @@ _SOURCE = [
     ),
     Option("kafka.fetch.min.bytes", "RS", "1", "1", _H),
     Option("kafka.fetch.max.wait.ms", "RS", "500", "500", _H),
-    Option("kafka.security.protocol", "RSW", "PLAINTEXT", "PLAINTEXT", _D, "others are refused: not there yet"),
+    Option("kafka.security.protocol", "RSW", "PLAINTEXT", "PLAINTEXT", _D, "PLAINTEXT and SASL_PLAINTEXT; no TLS yet"),
+    Option(
+        "kafka.sasl.mechanism",
+        "RSW",
+        "GSSAPI",
+        "none",
+        _D,
+        "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER with unsecured tokens; GSSAPI is refused",
+    ),
+    Option("kafka.sasl.jaas.config", "RSW", "none", "none", _H, "also with a delegation token's `tokenauth=true`"),
 ]
 
 _SINK = [
@@ -176,7 +185,8 @@ _REFUSED = [
         "metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms "
         "auto.include.jmx.reporter enable.metrics.push",
     ),
-    *_refused("RSW", "TLS and SASL are not there yet: use a PLAINTEXT listener", "ssl.* sasl.* security.providers"),
+    *_refused("RSW", "TLS is not there yet: use a listener without", "ssl.* security.providers"),
+    *_refused("RSW", "a login takes its mechanism and kafka.sasl.jaas.config alone", "sasl.*"),
 ]
 
 TABLE = (*_SOURCE, *_SINK, *_REFUSED)
@@ -194,7 +204,7 @@ def check_names(given: Iterable[str], where: str) -> None:
     wrong = []
     for name in sorted(set(given)):
         prefix = ".".join([*name.split(".")[:2], "*"])
-        option = refused.get(name) or refused.get(prefix)
+        option = refused.get(name) or (refused.get(prefix) if name not in taken else None)
         if option is not None:
             wrong.append(f"option {name} is not supported: {option.why}")
         elif name not in taken:

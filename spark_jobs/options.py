@@ -12,8 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from network.client.security import ClientSecurity
 from spark_jobs.option_table import OptionError, check_names
 from spark_jobs.topic_pattern import PatternError, compile_java
+from timer.clock import SystemClock
 
 EARLIEST = -2
 LATEST = -1
@@ -67,6 +69,7 @@ class ReadOptions:
     """Validated options of a read."""
 
     bootstrap_servers: str
+    security: ClientSecurity
     subscription: Subscription
     starting: Limit
     ending: Limit
@@ -119,6 +122,7 @@ class ReadOptions:
             raise OptionError(f"kafka.isolation.level is {isolation!r}; give 'read_committed' or 'read_uncommitted'")
         return cls(
             bootstrap_servers=required_bootstrap(given),
+            security=client_security_of(given),
             subscription=subscription(given),
             starting=starting,
             ending=ending,
@@ -147,11 +151,17 @@ class ReadOptions:
 ALL_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 
 
+def client_security_of(given: Mapping[str, str]) -> ClientSecurity:
+    """How connections are secured, of lower-cased options. Raises OptionError, without secrets."""
+    properties = {name.removeprefix("kafka."): value for name, value in given.items() if name.startswith("kafka.")}
+    try:
+        return ClientSecurity.of(properties, SystemClock())
+    except ValueError as error:
+        raise OptionError(f"option kafka.{error}") from None
+
+
 def required_bootstrap(given: Mapping[str, str]) -> str:
-    """The bootstrap servers of lower-cased options. Raises OptionError, for a protocol other than PLAINTEXT too."""
-    protocol = given.get("kafka.security.protocol", "PLAINTEXT")
-    if protocol.upper() != "PLAINTEXT":
-        raise OptionError(f"kafka.security.protocol {protocol} is not supported yet: use a PLAINTEXT listener")
+    """The bootstrap servers of lower-cased options. Raises OptionError."""
     servers = given.get("kafka.bootstrap.servers", "").strip()
     if not servers:
         raise OptionError("option kafka.bootstrap.servers is missing: give host:port[,host:port...]")

@@ -192,6 +192,7 @@ class Producer:
                 self._options.client_id,
                 self._clock,
                 socket_timeout_ms=self._options.request_timeout_ms,
+                wrap=self._options.security.wrapper(self._clock),
             )
             self._connections[leader] = found
         return found

@@ -118,7 +118,8 @@ class OdradekStreamWriter(DataSourceStreamArrowWriter):
 def write_batches(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> Written:
     """Runs on executors: encode and send all rows, and wait until they are acknowledged."""
     clock = SystemClock()
-    with task(), ClusterClient(options.bootstrap_servers, options.client_id, clock) as client:
+    wrap = options.security.wrapper(clock)
+    with task(), ClusterClient(options.bootstrap_servers, options.client_id, clock, wrap=wrap) as client:
         producer = Producer(options, client, clock)
         try:
             spread = _Spread(options, producer)

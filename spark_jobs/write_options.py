@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from log.records.compression import Codec
+from network.client.security import ClientSecurity
 from spark_jobs.option_table import OptionError, check_names
-from spark_jobs.options import CLIENT_ID, flag, positive, required_bootstrap
+from spark_jobs.options import CLIENT_ID, client_security_of, flag, positive, required_bootstrap
 
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _CODECS = {"none": Codec.NONE, **{codec.config_name: codec for codec in Codec}}
@@ -19,6 +20,7 @@ class WriteOptions:
     """Validated options of a write. Sizes in bytes, times in ms."""
 
     bootstrap_servers: str
+    security: ClientSecurity
     topic: str | None
     include_timestamp: bool
     acks: int
@@ -53,6 +55,7 @@ class WriteOptions:
             raise OptionError(f"option kafka.compression.type is unknown; choose from {', '.join(_CODECS)}")
         return cls(
             bootstrap_servers=required_bootstrap(given),
+            security=client_security_of(given),
             topic=topic,
             include_timestamp=flag(given, "includeTimestamp", False),
             acks=acks,

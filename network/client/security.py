@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from network.sasl.clients import client_mechanism
@@ -14,8 +15,27 @@ if TYPE_CHECKING:
     from network.client.connection import SocketWrapper
     from timer.clock import Clock
 
+CLIENT_KEYS = ("security.protocol", "sasl.mechanism", "sasl.jaas.config")
 PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
 _DEFAULT_MECHANISM = "GSSAPI"
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSecurity:
+    """The properties, to be carried to where connections are made. Its text shows none of them."""
+
+    properties: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str], clock: Clock) -> ClientSecurity:
+        """Those of `properties` that are about security. Raises ValueError as `client_security` does."""
+        own = {name: properties[name] for name in CLIENT_KEYS if name in properties}
+        client_security(own, clock)
+        return cls(tuple(own.items()))
+
+    def wrapper(self, clock: Clock) -> SocketWrapper | None:
+        """What is done to each connected socket; None for plain text."""
+        return client_security(dict(self.properties), clock)
 
 
 def client_security(properties: Mapping[str, str], clock: Clock) -> SocketWrapper | None:

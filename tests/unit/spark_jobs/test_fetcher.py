@@ -39,7 +39,7 @@ def read(monkeypatch: pytest.MonkeyPatch, metadata: Metadata, leader: BrokerAddr
     hosts: list[str] = []
 
     class Connection:
-        def __init__(self, host: str, port: int, client_id: str, clock: Any) -> None:
+        def __init__(self, host: str, port: int, client_id: str, clock: Any, wrap: Any) -> None:
             hosts.append(host)
             self.host = host
             if moved.get(host) == "dead":

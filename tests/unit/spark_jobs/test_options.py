@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from network.client.security import CLIENT_KEYS
 from spark_jobs import option_table, options, write_options
 from spark_jobs.option_table import OptionError
 from spark_jobs.options import ByOffset, ByTimestamp, Edge, ReadOptions, duration_ms
 from spark_jobs.write_options import WriteOptions
 from tests.unit.spark_jobs.made_up import BASE, read_options
+from timer.clock import SystemClock
 
 
 def test_defaults() -> None:
@@ -90,12 +93,18 @@ def test_a_pattern_matches_whole_names() -> None:
         ({"kafka.value.deserializer": "x"}, "DataFrame"),
         ({"kafka.enable.auto.commit": "true"}, "checkpoint"),
         ({"kafka.interceptor.classes": "x"}, "transform"),
-        ({"kafka.security.protocol": "SASL_SSL"}, "PLAINTEXT listener"),
+        ({"kafka.security.protocol": "SASL_SSL"}, "option kafka.security.protocol: SASL_SSL is not served"),
+        ({"kafka.security.protocol": "SASL_PLAINTEXT"}, "kafka.sasl.jaas.config is not set"),
+        (
+            {"kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.jaas.config": 'X required password="sesame";'},
+            "kafka.sasl.jaas.config: the SASL mechanism GSSAPI is not served",
+        ),
     ],
 )
 def test_refusals_of_batch_reads_name_the_cure(given: dict[str, Any], cure: str) -> None:
-    with pytest.raises(OptionError, match=cure):
+    with pytest.raises(OptionError, match=cure) as told:
         read_options(**given)
+    assert "sesame" not in str(told.value)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +118,8 @@ def test_refusals_of_batch_reads_name_the_cure(given: dict[str, Any], cure: str)
         ("zzz", "option zzz is not known$"),
         ("kafka.acks", "not one of reads"),
         ("kafka.session.timeout.ms", "no consumer group"),
-        ("kafka.sasl.jaas.config", "PLAINTEXT listener"),
+        ("kafka.sasl.login.class", "a login takes its mechanism"),
+        ("kafka.ssl.truststore.location", "TLS is not there yet"),
     ],
 )
 def test_options_that_are_not_taken_are_named(name: str, nearest: str) -> None:
@@ -143,6 +153,7 @@ def test_every_option_that_is_taken_is_in_the_table_and_is_read() -> None:
     asked = {name.lower() for source in sources for name in re.findall(r'given[^"\n]*"([\w.]+)"', source)}
     asked |= {f"{side}{kind}" for side in ("starting", "ending") for kind in ("timestamp", "offsets")}
     asked |= {"startingoffsetsbytimestamp", "endingoffsetsbytimestamp", "subscribe", "subscribepattern", "assign"}
+    asked |= {f"kafka.{name}" for name in CLIENT_KEYS}  # read where connections are secured
     passive = {option_table.Taken.NEEDLESS, option_table.Taken.REFUSED}
     honoured = {o.name.lower() for o in option_table.TABLE if o.taken not in passive} - {"checkpointlocation"}
     assert honoured - asked == set()
@@ -176,3 +187,17 @@ def test_streams_may_start_at_latest() -> None:
 @pytest.mark.parametrize(("text", "ms"), [("15m", 900_000), ("2 h", 7_200_000), ("500ms", 500), ("30", 30)])
 def test_durations(text: str, ms: int) -> None:
     assert duration_ms(text, "x") == ms
+
+
+def test_a_login_travels_and_is_not_shown() -> None:
+    login = {
+        "kafka.security.protocol": "SASL_PLAINTEXT",
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.jaas.config": 'X required username="alice" password="sesame";',
+    }
+    for made in (read_options(**login), WriteOptions.parse({"kafka.bootstrap.servers": "h:1", **login})):  # type: ignore[arg-type]
+        assert "sesame" not in repr(made)
+        there = pickle.loads(pickle.dumps(made))
+        assert there == made
+        assert there.security.wrapper(SystemClock()) is not None
+    assert read_options().security.wrapper(SystemClock()) is None
