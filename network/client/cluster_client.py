@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from network.client.cluster_metadata import BrokerAddress, ClusterMetadata, TopicMetadata
-from network.client.connection import ConnectionFailed, SocketWrapper
+from network.client.connection import AuthenticationFailed, ConnectionFailed, SocketWrapper
 from network.client.connection_pool import ConnectionPool, UnsupportedVersion, Versions
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -278,6 +278,8 @@ class ClusterClient:
                 passing = (wrong | _REPEAT) & error_codes(response)
                 if not passing:
                     return response
+            except AuthenticationFailed:
+                raise
             except ConnectionFailed as error:
                 failure = error
             except ApiError as error:

@@ -32,6 +32,10 @@ class ConnectionFailed(OSError):
     """The connection could not be made, was lost, or was closed by `close`."""
 
 
+class AuthenticationFailed(ConnectionFailed):
+    """The broker does not take our credentials, or we not its answer: trying again is of no use."""
+
+
 class RequestTimedOut(ConnectionFailed):
     """No answer came in time; the connection is closed, because a late answer would be taken for the next one."""
 
@@ -82,7 +86,9 @@ class Connection:
         try:
             self._socket = _connect(host, port, connect_timeout_ms, receive_buffer_bytes)
             if wrap is not None:
-                self._socket = wrap(self._socket, host)
+                self._socket = _wrapped(self._socket, host, wrap)
+        except AuthenticationFailed as error:
+            raise AuthenticationFailed(f"{host}:{port}: {error}") from None
         except OSError as error:
             raise ConnectionFailed(f"cannot connect to {host}:{port}: {error}") from error
 
@@ -184,6 +190,15 @@ class Connection:
             if count == 0:
                 raise ConnectionResetError("closed by the peer")
             filled += count
+
+
+def _wrapped(sock: socket.socket, host: str, wrap: SocketWrapper) -> socket.socket:
+    """Closes what it cannot secure."""
+    try:
+        return wrap(sock, host)
+    except BaseException:
+        sock.close()
+        raise
 
 
 def _connect(host: str, port: int, timeout_ms: int, receive_buffer_bytes: int) -> socket.socket:

@@ -9,6 +9,7 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from network.client.connection import AuthenticationFailed
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode, ProtocolError
 from network.protocol.header import RequestHeader, decode_response, encode_request
@@ -25,10 +26,6 @@ _HANDSHAKE_VERSION, _AUTHENTICATE_VERSION = 1, 1
 
 MakeMechanism = Callable[[], ClientMechanism]
 """A new exchange with the credentials that hold now."""
-
-
-class AuthenticationFailed(ConnectionError):
-    """The broker does not take our credentials, or we not its answer."""
 
 
 def log_in(sock: socket.socket, make: MakeMechanism, client_id: str = "") -> int:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from confluent_kafka import Consumer, KafkaException, Producer
@@ -17,6 +18,10 @@ from confluent_kafka.admin import AdminClient
 
 from broker.cli.main import odradek
 from broker.dev.polling import wait_until
+from spark_jobs.cluster import ClusterMetadata
+from spark_jobs.options import ReadOptions
+from spark_jobs.sink import write_batches
+from spark_jobs.write_options import WriteOptions
 from tests.reference import kafka
 from tests.support import wire
 from tests.support.cluster import CLOCK, Broker, Cluster
@@ -94,7 +99,8 @@ def test_confluent_kafka(cluster: Cluster, broker: Broker, mechanism: str) -> No
     refused: list[str] = []
     admin = AdminClient(confluent(broker, mechanism, "wrong", error_cb=lambda error: refused.append(error.name())))
     with pytest.raises(KafkaException):
-        admin.list_topics(timeout=3)
+        admin.list_topics(timeout=2)
+    admin.poll(0)
     assert "_AUTHENTICATION" in refused
 
 
@@ -181,6 +187,22 @@ def test_the_java_client(broker: Broker, tmp_path: Path, mechanism: str) -> None
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_the_spark_source_and_sink(cluster: Cluster, broker: Broker) -> None:
+    """What runs on drivers and executors, without Spark around it."""
+    topic = wire.create_topic(cluster, partitions=1)
+    options = {
+        "kafka.bootstrap.servers": sasl_address(broker),
+        "kafka.security.protocol": "SASL_PLAINTEXT",
+        "kafka.sasl.mechanism": "SCRAM-SHA-512",
+        "kafka.sasl.jaas.config": jaas("SCRAM-SHA-512", username="alice", password=PASSWORDS["SCRAM-SHA-512"]),
+    }
+    rows = pa.record_batch({"value": pa.array([b"one", b"two"])})
+    assert write_batches(WriteOptions.parse({**options, "topic": topic}), iter([rows])).records == 2
+    reading = ReadOptions.parse({**options, "subscribe": topic}, streaming=False)
+    with ClusterMetadata(reading) as metadata:
+        assert metadata.partitions(reading) == [(topic, 0)]
+
+
 @pytest.fixture
 def run() -> Callable[..., str]:
     def invoke(*arguments: str, stdin: str | None = None, code: int = 0) -> str:
@@ -235,7 +257,7 @@ def test_the_tool_for_tokens(broker: Broker, tmp_path: Path) -> None:
         return done.stdout
 
     made = tool("--create", "--max-life-time-period", "-1", "--renewer-principal", "User:bob")
-    mac = re.search(r"^\S+\s+(\S{80,})\s+User:alice\s+User:alice\s+User:bob", made, re.MULTILINE)
+    mac = re.search(r"^\S+\s+(\S{80,})\s+User:alice\s+User:alice\s+\[User:bob\]", made, re.MULTILINE)
     assert mac is not None, made
     assert "Total number of tokens : 1" in tool("--describe")
     assert "Completed renew operation" in tool("--renew", "--renew-time-period", "-1", "--hmac", mac[1])
