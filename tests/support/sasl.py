@@ -71,11 +71,15 @@ def sasl_address(broker: Broker) -> str:
 
 
 @contextlib.contextmanager
-def running_sasl_cluster(kinds: list[Kind], directory: Path, zookeeper: str, **more: str) -> Iterator[Cluster]:
-    """A cluster whose brokers have a SASL listener beside the plain one."""
+def running_sasl_cluster(
+    kinds: list[Kind], directory: Path, zookeeper: str, *, java_options: str = "", **more: str
+) -> Iterator[Cluster]:
+    """A cluster whose brokers have a SASL listener beside the plain one. `java_options` are for Kafka's."""
     cluster = Cluster(kinds, directory, zookeeper)
     for broker, port in zip(cluster.brokers, free_ports(len(kinds)), strict=True):
         broker.settings.update(sasl_settings(broker.port, port, **more))
+        if java_options:
+            broker.environment["JAVA_TOOL_OPTIONS"] = java_options
     try:
         cluster.start()
         yield cluster
