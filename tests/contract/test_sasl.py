@@ -20,6 +20,7 @@ from network.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
+from network.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from network.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
 from network.protocol.messages.metadata import MetadataRequest
 from network.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
@@ -428,3 +429,17 @@ def test_a_password_tried_many_times_troubles_nobody_else(broker: Broker) -> Non
             assert ErrorCode.of(answer.error_code) is ErrorCode.SASL_AUTHENTICATION_FAILED
             assert guess.is_closed()
         assert bystander.call(MetadataRequest(topics=[]), 9).brokers
+
+
+def test_no_secret_is_shown(broker: Broker) -> None:
+    """The last test of this file: everything above has been tried on this broker."""
+    resource = DescribeConfigsResource(resource_type=4, resource_name="0", configuration_keys=None)
+    answer = wire.call(broker, DescribeConfigsRequest(resources=[resource], include_synonyms=True), 4)
+    assert answer.results[0].configs
+    assert "-secret" not in repr(answer)
+    assert "a secret of all brokers" not in repr(answer)
+    log = broker.log_file.read_text(errors="replace")
+    if broker.kind == "odradek":
+        assert "Failed authentication with 127.0.0.1" in log
+    for secret in ("alice-secret", "admin-secret", "a secret of all brokers", "stored_key"):
+        assert secret not in log
