@@ -29,7 +29,7 @@ class ClientSecurity:
     @classmethod
     def of(cls, properties: Mapping[str, str], clock: Clock) -> ClientSecurity:
         """Those of `properties` that are about security. Raises ValueError as `client_security` does."""
-        own = {name: properties[name] for name in CLIENT_KEYS if name in properties}
+        own = {name: value for name, value in properties.items() if name in CLIENT_KEYS or name.startswith("ssl.")}
         client_security(own, clock)
         return cls(tuple(own.items()))
 
