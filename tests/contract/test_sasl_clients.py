@@ -259,7 +259,7 @@ def test_the_tool_for_tokens(broker: Broker, tmp_path: Path) -> None:
     made = tool("--create", "--max-life-time-period", "-1", "--renewer-principal", "User:bob")
     mac = re.search(r"^\S+\s+(\S{80,})\s+User:alice\s+User:alice\s+\[User:bob\]", made, re.MULTILINE)
     assert mac is not None, made
-    assert "Total number of tokens : 1" in tool("--describe")
+    assert "Total number of tokens : 1" in tool("--describe", "--owner-principal", "User:alice")
     assert "Completed renew operation" in tool("--renew", "--renew-time-period", "-1", "--hmac", mac[1])
     assert "Completed expire operation" in tool("--expire", "--expiry-time-period", "-1", "--hmac", mac[1])
-    assert "Total number of tokens : 0" in tool("--describe")
+    assert "Total number of tokens : 0" in tool("--describe", "--owner-principal", "User:alice")
