@@ -32,7 +32,7 @@ clientPort={port}
 clientPortAddress={host}
 maxClientCnxns=0
 admin.enableServer=false
-4lw.commands.whitelist=ruok,srvr,stat,mntr
+4lw.commands.whitelist=ruok,srvr,stat,mntr,envi
 # Sessions as short as tests need.
 minSessionTimeout=1000
 maxSessionTimeout=60000

@@ -18,6 +18,7 @@ from controller.zk.embedded import codes
 from controller.zk.embedded.jute import Reader, buffer_bytes, int_bytes, text_bytes, vector_bytes
 from tests.support import zookeeper_wire as wire
 from tests.support.cluster import CLOCK
+from tests.support.zookeeper import zookeeper_client
 from tests.support.zookeeper_wire import WireClient
 
 EXAMPLES = int(os.environ.get("ODRADEK_ZOOKEEPER_EXAMPLES", "60"))
@@ -299,6 +300,14 @@ def test_what_is_there_at_first(java_server: str, embedded_server: str, path: st
         seen.append((code, acl, wire.read_stat(reader)[4:7] if path != "/" else None))
         client.close()
     assert seen[0] == seen[1]
+
+
+def test_kazoo_learns_the_same_version(java_server: str, embedded_server: str) -> None:
+    found = []
+    for address in (java_server, embedded_server):
+        with zookeeper_client(address) as client:
+            found.append((client.server_version(), client.command(b"ruok")))
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("wanted_ms", [-1, 0, 100, 1_000, 59_999, 1 << 30])

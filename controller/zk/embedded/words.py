@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 
 from controller.zk.embedded.machine import Machine
 
-VERSION = "3.9-odradek"
+# kazoo takes the digits at its beginning.
+VERSION = "3.9.5-odradek"
 
 
 @dataclass(slots=True)
@@ -28,6 +30,13 @@ def answer(word: bytes, machine: Machine, counters: Counters) -> bytes | None:
         return _srvr(machine, counters).encode()
     if word == b"mntr":
         return _mntr(machine, counters).encode()
+    if word == b"envi":
+        rows = {
+            "zookeeper.version": VERSION,
+            "os.name": sys.platform,
+            "python.version": ".".join(map(str, sys.version_info[:3])),
+        }
+        return "".join(["Environment:\n", *(f"{key}={value}\n" for key, value in rows.items())]).encode()
     if word == b"conf":
         return "".join(f"{key}={value}\n" for key, value in counters.settings.items()).encode()
     return None
