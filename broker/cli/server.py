@@ -25,8 +25,10 @@ def command(config_file: Path, override: tuple[str, ...], log_level: str) -> Non
     """Run one broker until SIGTERM or Ctrl-C, which stop it in a controlled way. Logs go to standard error."""
     # Nothing of what is imported is garbage: collecting among it is a twentieth of the start, and later ones skip it.
     gc.disable()
+    from broker.requests.handlers import import_handlers
     from broker.server import run_server
 
+    import_handlers()
     gc.freeze()
     gc.enable()
     sys.exit(run_server(config_file, list(override), log_level.upper()))
