@@ -6,7 +6,7 @@
 #   make clients     client libraries and their consumer groups, operator's commands, 5 minutes
 #   make cluster     several brokers, mixed with Apache Kafka's too, 12 minutes
 #   make faults      brokers killed and disks full, 3 minutes
-#   make zookeeper   the embedded ZooKeeper beside the real one, 1 minute
+#   make zookeeper   the embedded ZooKeeper beside the real one, 2 minutes
 #   make reference   files that change hands with Apache Kafka, 4 minutes
 #   make spark       the Spark source and sink, 7 minutes
 #   make cluster-test  the compose cluster in containers, 12 minutes

@@ -1,0 +1,99 @@
+"""``python -m tests.peers.kazoo``: kazoo's own test suite on the embedded ZooKeeper and on a real one.
+
+It takes the source distribution of the installed kazoo from PyPI, runs its tests on one server of each kind and prints
+which ended otherwise on the two. Exit code 1 when a test ended otherwise that docs/zookeeper.md does not name. Further
+arguments go to pytest: ``-k lock``. Several minutes; not a part of ``make test``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+from kazoo.version import __version__ as VERSION
+
+from tests.reference.kafka import cache_folder
+from tests.support.paths import ROOT
+
+# A server that ends a session sooner than ZooKeeper's ticks would, and so on: docs/zookeeper.md says why of each.
+DIFFERENT: set[str] = set()
+JAVA_OPTIONS = (
+    "-Dzookeeper.extendedTypesEnabled=true -Dfile.encoding=UTF-8 "
+    "-Dzookeeper.DigestAuthenticationProvider.superDigest=super:D/InIHSb7yEEbrWz8b9l71RjZJU="
+)
+
+
+def sources() -> Path:
+    """The unpacked distribution, fetched once."""
+    folder = cache_folder() / "peers"
+    unpacked = folder / f"kazoo-{VERSION}"
+    if not unpacked.is_dir():
+        folder.mkdir(parents=True, exist_ok=True)
+        fetch = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:"]
+        subprocess.run([*fetch, f"kazoo=={VERSION}", "--dest", str(folder)], check=True)
+        with tarfile.open(folder / f"kazoo-{VERSION}.tar.gz") as archive:
+            archive.extractall(folder, filter="data")
+        # What its tests import besides; kept apart from what is installed.
+        needed = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(unpacked / "needed")]
+        subprocess.run([*needed, "objgraph", "gevent", "eventlet"], check=True)
+    return unpacked
+
+
+def run(kind: str, tests: Path, arguments: list[str]) -> dict[str, str]:
+    """Outcome of every test: passed, failed or skipped."""
+    with tempfile.TemporaryDirectory(prefix="odradek-peer-") as name:
+        report = Path(name) / "report.xml"
+        environment = {
+            **os.environ,
+            "ODRADEK_PEER_SERVER": kind,
+            "PYTHONPATH": os.pathsep.join(map(str, (tests, ROOT, tests / "needed"))),
+            "ZOOKEEPER_VERSION": "3.9.5",
+            "JDK_JAVA_OPTIONS": JAVA_OPTIONS,
+        }
+        suite = tests / "kazoo" / "tests"
+        command = [sys.executable, "-m", "pytest", "-p", "tests.peers.kazoo_plugin", "-q", "--timeout=120"]
+        command += ["--tb=short", "-o", "log_cli=false", f"--junitxml={report}", "--rootdir", str(tests), str(suite)]
+        # Wants servers with SASL, which its own harness configures.
+        command.append(f"--ignore={suite / 'test_sasl.py'}")
+        subprocess.run([*command, *arguments], cwd=name, env=environment, check=False)
+        found = {}
+        for case in ET.parse(report).getroot().iter("testcase"):
+            outcome = "passed"
+            for child in case:
+                if child.tag in ("failure", "error"):
+                    outcome = "failed"
+                elif child.tag == "skipped":
+                    outcome = "skipped"
+            found[f"{case.get('classname')}.{case.get('name')}"] = outcome
+        return found
+
+
+def main() -> int:
+    """Exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.peers.kazoo")
+    parser.add_argument("--server", choices=["embedded", "java", "both"], default="both")
+    chosen, arguments = parser.parse_known_args()
+    tests = sources()
+    kinds = ["embedded", "java"] if chosen.server == "both" else [chosen.server]
+    outcomes = {kind: run(kind, tests, arguments) for kind in kinds}
+    for kind, found in outcomes.items():
+        counts = collections.Counter(found.values())
+        print(f"kazoo {VERSION} on {kind}: " + ", ".join(f"{count} {word}" for word, count in sorted(counts.items())))
+    if len(kinds) == 1:
+        return 0
+    ours, real = outcomes["embedded"], outcomes["java"]
+    different = {test for test in ours.keys() | real.keys() if ours.get(test) != real.get(test)}
+    for test in sorted(different):
+        print(f"{test}: {ours.get(test)} on the embedded server, {real.get(test)} on ZooKeeper")
+    return 1 if different - DIFFERENT else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
