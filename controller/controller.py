@@ -25,6 +25,7 @@ from controller.incoming_requests import ControllerRequests
 from controller.isr_changes import IsrChanges
 from controller.partition_state_machine import PartitionStateMachine
 from controller.reassignment import Reassignment
+from controller.registration import Reregistration
 from controller.replica_state_machine import ReplicaStateMachine
 from controller.request_batch import RequestBatch, ResponseHandlers
 from controller.states import PartitionReplica
@@ -112,6 +113,7 @@ class Controller(ControllerRequests):
         self._isr = IsrChanges(core, self._reassignment)
         self._elections = LeaderElections(core)
         self._features = Features(core, await_feature_version)
+        self._registration = Reregistration(self._register, self._after_new_session, scheduler)
         self._active_id = NO_CONTROLLER
         self._rebalance_task: ScheduledTask | None = None
         self._closed = False
@@ -336,17 +338,21 @@ class Controller(ControllerRequests):
 
     def _expire(self) -> None:
         self._active_id = NO_CONTROLLER
+        self._registration.stop()
         self._resign()
 
     def _after_new_session(self) -> None:
         self._put("RegisterBrokerAndReelect", ControllerState.CONTROLLER_CHANGE, self._register_and_reelect)
 
     def _register_and_reelect(self) -> None:
-        epoch = self._zk.register_broker(
-            self.broker_info, self._config.registration_json_version, self._clock.wall_ms()
-        )
-        self._on_new_broker_epoch(epoch)
-        self._reelect()
+        epoch = self._registration.attempt()
+        if epoch is not None:
+            self._on_new_broker_epoch(epoch)
+            self._reelect()
+
+    def _register(self) -> int:
+        version = self._config.registration_json_version
+        return self._zk.register_broker(self.broker_info, version, self._clock.wall_ms())
 
     # -- answers of brokers (on channel threads) -----------------------------------------------------------------------
 

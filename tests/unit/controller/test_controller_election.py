@@ -7,13 +7,14 @@ from collections.abc import Callable
 
 import pytest
 
+from controller.registration import RETRY_MS
 from controller.zk import paths
 from controller.zk.ops import Delete, SetData
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from network.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from network.protocol.messages.update_metadata import UpdateMetadataRequest
-from tests.unit.controller.harness import Harness, tp
+from tests.unit.controller.harness import Harness, broker_info, tp
 from tests.unit.controller.test_session import expire
 
 pytestmark = pytest.mark.both_zookeepers
@@ -160,3 +161,34 @@ def test_session_expiry(zookeeper: str, cluster: Harness, make: MakeHarness) -> 
     assert cluster.epochs[0] > old_epoch
     assert cluster.controller.epoch == 2
     assert cluster.context.brokers[1].epoch == cluster.epochs[0]
+
+
+def test_an_id_that_another_process_took_while_the_session_was_lost_is_registered_when_it_is_free(
+    cluster: Harness, zookeeper: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Apache Kafka 3.9.1 tries once, logs the error and stays unregistered, also when the id is free again."""
+    old_epoch = cluster.context.brokers[1].epoch
+    expire(zookeeper, cluster.zk)
+    other = cluster.make_client()
+    assert other.register_broker(broker_info(1), 5, 1000) > old_epoch
+
+    def held() -> list[str]:
+        return [record.getMessage() for record in caplog.records if "is already registered" in record.getMessage()]
+
+    cluster.run_until(lambda: bool(held()), "failed registration")
+    for _ in range(5):
+        cluster.clock.advance(RETRY_MS)
+        cluster.scheduler.tick()
+        cluster.settle()
+    assert len(held()) == 1
+    assert not cluster.epochs
+    assert not cluster.controller.is_active
+
+    other.close()
+    cluster.clock.advance(RETRY_MS)
+    cluster.scheduler.tick()
+    cluster.run_until(lambda: cluster.controller.is_active, "reelection")
+    registered = cluster.zk.read(paths.broker_id(1))
+    assert registered is not None
+    assert registered[1].ephemeral_owner == cluster.zk.session.session_id
+    assert cluster.epochs == [registered[1].czxid]
