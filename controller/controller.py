@@ -126,7 +126,7 @@ class Controller(ControllerRequests):
         self._zk.session.register_session_handler(
             SessionHandler(_SESSION_HANDLER, self._before_new_session, self._after_new_session)
         )
-        self._put("Startup", ControllerState.CONTROLLER_CHANGE, self._startup)
+        self._core.enqueue("Startup", ControllerState.CONTROLLER_CHANGE, self._startup)
         if own_thread:
             self._events.start()
 
@@ -166,14 +166,14 @@ class Controller(ControllerRequests):
                 paths.CONTROLLER,
                 on_created=self._controller_changed,
                 on_changed=self._controller_changed,
-                on_deleted=lambda: self._put("Reelect", ControllerState.CONTROLLER_CHANGE, self._reelect),
+                on_deleted=lambda: self._core.enqueue("Reelect", ControllerState.CONTROLLER_CHANGE, self._reelect),
             )
         )
         self._zk.exists(paths.CONTROLLER)
         self._elect()
 
     def _controller_changed(self) -> None:
-        self._put("ControllerChange", ControllerState.CONTROLLER_CHANGE, self._maybe_resign)
+        self._core.enqueue("ControllerChange", ControllerState.CONTROLLER_CHANGE, self._maybe_resign)
 
     def _reelect(self) -> None:
         self._maybe_resign()
@@ -342,7 +342,7 @@ class Controller(ControllerRequests):
         self._resign()
 
     def _after_new_session(self) -> None:
-        self._put("RegisterBrokerAndReelect", ControllerState.CONTROLLER_CHANGE, self._register_and_reelect)
+        self._core.enqueue("RegisterBrokerAndReelect", ControllerState.CONTROLLER_CHANGE, self._register_and_reelect)
 
     def _register_and_reelect(self) -> None:
         epoch = self._registration.attempt()
@@ -357,7 +357,7 @@ class Controller(ControllerRequests):
     # -- answers of brokers (on channel threads) -----------------------------------------------------------------------
 
     def _leader_and_isr_answered(self, broker: int, response: LeaderAndIsrResponse) -> None:
-        self._put(
+        self._core.enqueue(
             f"LeaderAndIsrResponseReceived({broker})",
             ControllerState.LEADER_AND_ISR_RESPONSE,
             lambda: self._brokers.leader_and_isr_answered(broker, response),
@@ -376,7 +376,7 @@ class Controller(ControllerRequests):
             if (partition := TopicPartition(error.topic_name, error.partition_index)) in deleted
         }
         if codes:
-            self._put(
+            self._core.enqueue(
                 f"TopicDeletionStopReplicaResponseReceived({broker})",
                 ControllerState.TOPIC_DELETION,
                 lambda: self._replicas_deleted(broker, codes),
@@ -398,7 +398,7 @@ class Controller(ControllerRequests):
     def _schedule_rebalance(self, delay_ms: int) -> None:
         self._rebalance_task = self._scheduler.schedule_once(
             "auto-leader-rebalance-task",
-            lambda: self._put(
+            lambda: self._core.enqueue(
                 "AutoPreferredReplicaLeaderElection", ControllerState.AUTO_LEADER_BALANCE, self._rebalance
             ),
             delay_ms,

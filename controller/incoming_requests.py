@@ -8,14 +8,14 @@ too, since the sender has to look for the new controller (Kafka leaves some of t
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from controller.broker_changes import BrokerChanges
 from controller.context import ControllerContext
 from controller.core import ControllerCore
 from controller.election_requests import ElectionResult, ElectionType, LeaderElections
-from controller.event_manager import ControllerState, Event
+from controller.event_manager import ControllerState
 from controller.features import Features, FeatureUpdate
 from controller.isr_changes import IsrChanges
 from controller.reassignment import PartitionError, Reassignment
@@ -91,7 +91,7 @@ class ControllerRequests:
         def drop() -> None:
             callback(AlterPartitionResponse(error_code=ErrorCode.NOT_CONTROLLER))
 
-        self._put("AlterPartitionReceived", ControllerState.ISR_CHANGE, run, drop)
+        self._core.enqueue("AlterPartitionReceived", ControllerState.ISR_CHANGE, run, drop)
 
     def controlled_shutdown(
         self, request: ControlledShutdownRequest, callback: Callable[[ControlledShutdownResponse], None]
@@ -101,18 +101,7 @@ class ControllerRequests:
         def refuse(code: ErrorCode) -> None:
             callback(ControlledShutdownResponse(error_code=code))
 
-        def run() -> None:
-            try:
-                remaining = self._brokers.controlled_shutdown(request.broker_id, request.broker_epoch)
-            except (ControllerMovedError, SessionExpiredError):
-                refuse(ErrorCode.STALE_CONTROLLER_EPOCH)
-                raise
-            except ApiError as error:
-                refuse(error.code)
-                return
-            except Exception:
-                refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
-                raise
+        def answer(remaining: Iterable[TopicPartition]) -> None:
             callback(
                 ControlledShutdownResponse(
                     remaining_partitions=[
@@ -121,10 +110,13 @@ class ControllerRequests:
                 )
             )
 
-        self._put(
+        def work() -> Iterable[TopicPartition]:
+            return self._brokers.controlled_shutdown(request.broker_id, request.broker_epoch)
+
+        self._core.enqueue(
             f"ControlledShutdown({request.broker_id})",
             ControllerState.CONTROLLED_SHUTDOWN,
-            run,
+            lambda: _serve(work, answer, refuse, ErrorCode.STALE_CONTROLLER_EPOCH),
             lambda: refuse(ErrorCode.STALE_CONTROLLER_EPOCH),
         )
 
@@ -279,21 +271,12 @@ class ControllerRequests:
 
     # -- events --------------------------------------------------------------------------------------------------------
 
-    def _put(
-        self,
-        name: str,
-        state: ControllerState,
-        process: Callable[[], None],
-        preempt: Callable[[], None] | None = None,
-    ) -> None:
-        self._core.put(Event(name, state, process, preempt))
-
     def _put_if_active(self, name: str, state: ControllerState, process: Callable[[], object]) -> None:
         def run() -> None:
             if self.is_active:
                 process()
 
-        self._put(name, state, run)
+        self._core.enqueue(name, state, run)
 
     def _request(
         self,
@@ -306,20 +289,33 @@ class ControllerRequests:
         """Enqueue a request: answered with what `work` returns, or refused (NOT_CONTROLLER if this one is not)."""
 
         def run() -> None:
-            if not self.is_active:
+            if self.is_active:
+                _serve(work, answer, refuse, ErrorCode.NOT_CONTROLLER)
+            else:
                 refuse(ErrorCode.NOT_CONTROLLER)
-                return
-            try:
-                result = work()
-            except (ControllerMovedError, SessionExpiredError):
-                refuse(ErrorCode.NOT_CONTROLLER)
-                raise
-            except ApiError as error:
-                refuse(error.code)
-                return
-            except Exception:
-                refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
-                raise
-            answer(result)
 
-        self._put(name, state, run, lambda: refuse(ErrorCode.NOT_CONTROLLER))
+        self._core.enqueue(name, state, run, lambda: refuse(ErrorCode.NOT_CONTROLLER))
+
+
+def _serve(
+    work: Callable[[], ResultT],
+    answer: Callable[[ResultT], None],
+    refuse: Callable[[ErrorCode], None],
+    when_moved: ErrorCode,
+) -> None:
+    """Answer exactly once, with what `work` returns or raises; `when_moved` is for a controller that has lost its term.
+
+    What the event thread has to know of is raised again.
+    """
+    try:
+        result = work()
+    except (ControllerMovedError, SessionExpiredError):
+        refuse(when_moved)
+        raise
+    except ApiError as error:
+        refuse(error.code)
+        return
+    except Exception:
+        refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
+        raise
+    answer(result)

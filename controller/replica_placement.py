@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from network.protocol.errors import ApiError, ErrorCode
 
@@ -54,6 +54,17 @@ def _start(count: int, fixed: int | None, rng: random.Random) -> tuple[int, int]
     return rng.randrange(count), rng.randrange(count)
 
 
+def _turns(
+    count: int, partitions: int, fixed: int | None, first_partition: int, rng: random.Random
+) -> Iterator[tuple[int, int, int]]:
+    """(partition, index of its leader, shift of its followers): leaders go round, and each round shifts by one more."""
+    start, shift = _start(count, fixed, rng)
+    for partition in range(first_partition, first_partition + partitions):
+        if partition > 0 and partition % count == 0:
+            shift += 1
+        yield partition, (partition + start) % count, shift
+
+
 def _follower_index(first: int, shift: int, replica: int, count: int) -> int:
     return (first + 1 + (shift + replica) % (count - 1)) % count
 
@@ -62,12 +73,8 @@ def _without_racks(
     ids: Sequence[int], partitions: int, factor: int, fixed: int | None, first_partition: int, rng: random.Random
 ) -> dict[int, list[int]]:
     count = len(ids)
-    start, shift = _start(count, fixed, rng)
     assignment: dict[int, list[int]] = {}
-    for partition in range(first_partition, first_partition + partitions):
-        if partition > 0 and partition % count == 0:
-            shift += 1
-        first = (partition + start) % count
+    for partition, first, shift in _turns(count, partitions, fixed, first_partition, rng):
         followers = [ids[_follower_index(first, shift, replica, count)] for replica in range(factor - 1)]
         assignment[partition] = [ids[first], *followers]
     return assignment
@@ -90,12 +97,8 @@ def _with_racks(
     ids = alternate_racks(racks)
     count = len(ids)
     rack_count = len(set(racks.values()))
-    start, shift = _start(count, fixed, rng)
     assignment: dict[int, list[int]] = {}
-    for partition in range(first_partition, first_partition + partitions):
-        if partition > 0 and partition % count == 0:
-            shift += 1
-        first = (partition + start) % count
+    for partition, first, shift in _turns(count, partitions, fixed, first_partition, rng):
         replicas = [ids[first]]
         used_racks = {racks[ids[first]]}
         step = 0

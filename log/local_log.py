@@ -63,6 +63,21 @@ class LogEnvironment:
         return self.rng.getrandbits(31) % limit if limit > 0 else 0
 
 
+def open_segment(
+    directory: str, base_offset: int, config: LogConfig, env: LogEnvironment, *, create: bool = False
+) -> LogSegment:
+    """A segment of the files in `directory`, or of new ones."""
+    return LogSegment(
+        directory,
+        base_offset,
+        config,
+        env.clock.wall_ms(),
+        create=create,
+        jitter_ms=env.jitter_ms(config),
+        bound=env.bound,
+    )
+
+
 class LocalLog:
     """Segments, log end offset and recovery point of one partition directory."""
 
@@ -154,15 +169,7 @@ class LocalLog:
 
     def new_segment(self, base_offset: int) -> LogSegment:
         """Create the files of an empty segment; it is not in the map yet."""
-        return LogSegment(
-            self.directory,
-            base_offset,
-            self.config,
-            self.env.clock.wall_ms(),
-            create=True,
-            jitter_ms=self.env.jitter_ms(self.config),
-            bound=self.env.bound,
-        )
+        return open_segment(self.directory, base_offset, self.config, self.env, create=True)
 
     # ---- reading
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import InputPartition
 
 from spark_jobs.cluster import ClusterMetadata, data_loss_reporter
 from spark_jobs.option_table import OptionError
 from spark_jobs.options import ByOffset, ReadOptions
 from spark_jobs.planning import Range
-from spark_jobs.pushdown import Bounds, PushFilters
+from spark_jobs.pushdown import FilteredReader
 from spark_jobs.resolve import TopicMetadata, latest, resolve
 from spark_jobs.row_filter import RowFilter
 from spark_jobs.tasks import read_range, tasks
@@ -23,20 +23,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class OdradekReader(DataSourceReader):
+class OdradekReader(FilteredReader):
     """Filters on topic, partition, offset and timestamp narrow the ranges and are applied to the rows."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = ReadOptions.parse(options, streaming=False)
-        self._bounds = Bounds()
-
-    @property
-    def pushFilters(self) -> Any:
-        """See :class:`PushFilters`."""
-        return PushFilters(self._push)
-
-    def _push(self, bounds: Bounds) -> None:
-        self._bounds = bounds
 
     def partitions(self) -> Sequence[InputPartition]:
         with ClusterMetadata(self._options) as metadata:

@@ -123,6 +123,20 @@ def _number(value: Any) -> int:
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
+class FilteredReader(DataSourceReader):
+    """A reader whose subclass reads within `_bounds`. Filters narrow what is read and are applied to the rows."""
+
+    _bounds = Bounds()
+
+    @property
+    def pushFilters(self) -> Any:
+        """See :class:`PushFilters`."""
+        return PushFilters(self._push)
+
+    def _push(self, bounds: Bounds) -> None:
+        self._bounds = bounds
+
+
 class PushFilters:
     """A reader's ``pushFilters`` that works whether Spark's filter pushdown is on or (the default) off.
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from spark_jobs.option_table import OptionError
 from spark_jobs.options import Subscription, flag, positive, read_columns, subscription
-from spark_jobs.pushdown import Bounds, PushFilters
+from spark_jobs.pushdown import FilteredReader
 from spark_jobs.row_filter import RowFilter
 from spark_jobs.tasks import spark_schema
 
@@ -90,20 +90,11 @@ class SegmentsDataSource(DataSource):
         return SegmentsReader(dict(self.options))
 
 
-class SegmentsReader(DataSourceReader):
-    """Lists and cuts segments on the driver, reads pieces in tasks."""
+class SegmentsReader(FilteredReader):
+    """Lists and cuts segments on the driver, reads pieces in tasks. Filters leave out segments."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = SegmentOptions.parse(options)
-        self._bounds = Bounds()
-
-    @property
-    def pushFilters(self) -> Any:
-        """Filters on topic, partition, offset and timestamp leave out segments, and are applied to the rows."""
-        return PushFilters(self._push)
-
-    def _push(self, bounds: Bounds) -> None:
-        self._bounds = bounds
 
     def partitions(self) -> Sequence[InputPartition]:
         from spark_jobs.segment_files import one_each, partition_directories, plan_partition

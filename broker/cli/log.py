@@ -126,17 +126,9 @@ class _Progress:
 
     def __enter__(self) -> _Progress:
         if self._enabled:
-            from rich.console import Console
-            from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+            from broker.cli.progress import byte_bar
 
-            self._bar = Progress(
-                BarColumn(),
-                DownloadColumn(),
-                TransferSpeedColumn(),
-                TimeRemainingColumn(),
-                console=Console(stderr=True),
-                transient=True,
-            )
+            self._bar = byte_bar()
             self._task = self._bar.add_task("verify", total=log_bytes(self._directory))
             self._bar.start()
         return self

@@ -8,9 +8,30 @@ from types import TracebackType
 import click
 from rich.console import Console
 from rich.filesize import decimal
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 
 _LINES = 10
+
+
+def byte_bar(*columns: ProgressColumn) -> Progress:
+    """A bar on standard error that counts bytes and is gone when it ends; `columns` stand before it."""
+    return Progress(
+        *columns,
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
 
 
 class ByteProgress:
@@ -22,15 +43,7 @@ class ByteProgress:
         self._shown = -1
         self._bar: Progress | None = None
         if sys.stderr.isatty():
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                DownloadColumn(),
-                TransferSpeedColumn(),
-                TimeRemainingColumn(),
-                console=Console(stderr=True),
-                transient=True,
-            )
+            self._bar = byte_bar(TextColumn("{task.description}"))
             self._task = self._bar.add_task(what, total=self._total)
 
     def __enter__(self) -> ByteProgress:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from log.errors import CorruptCheckpointError, StorageError
+from log.files.handles import write_fully
 from log.topic_partition import TopicPartition
 
 T = TypeVar("T")
@@ -41,9 +42,7 @@ def replace_file(path: str | os.PathLike[str], data: bytes, *, sync: bool = True
     temporary = path + ".tmp"
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(fd, view) :]
+        write_fully(fd, data)
         if sync:
             os.fsync(fd)
     except BaseException:

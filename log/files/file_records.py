@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from log.errors import CorruptRecordError
 from log.files.file_range import LogFileRange, OpenFile, OpenFileBound
-from log.files.handles import pwrite_fully, rename_if_exists, unlink_if_exists
+from log.files.handles import MovableFile, pwrite_fully, unlink_if_exists
 from log.records.batch import RecordBatch
 from log.records.old_formats import LegacyBatch
 
@@ -39,7 +39,7 @@ class BatchPosition(NamedTuple):
     size: int
 
 
-class FileRecords:
+class FileRecords(MovableFile):
     """Batches back to back in a file of logical length `size`.
 
     The file may be longer than `size` (preallocated). Appends, truncation and flushing are the log's, under its lock;
@@ -271,16 +271,6 @@ class FileRecords:
         self._pinned = False
         if self._bound is not None:
             self._bound.forget(self)
-
-    def rename(self, path: str) -> None:
-        with self._lock:
-            rename_if_exists(self.path, path)
-            self.path = path
-
-    def moved(self, path: str) -> None:
-        """The directory has been renamed: the file is now at `path`."""
-        with self._lock:
-            self.path = path
 
     def delete(self) -> None:
         self.close()

@@ -6,6 +6,7 @@ import errno
 import logging
 import os
 import resource
+from threading import Lock, RLock
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +39,30 @@ def pwrite_fully(fd: int, data: bytes | bytearray | memoryview, position: int) -
         if n == 0:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         done += n
+
+
+def write_fully(fd: int, data: bytes | memoryview) -> None:
+    """Write all of `data` where the descriptor stands. Raises `OSError`, as `pwrite_fully`."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+class MovableFile:
+    """A file that is renamed, or whose directory is, while other threads may open it."""
+
+    path: str
+    _lock: Lock | RLock
+
+    def rename(self, path: str) -> None:
+        with self._lock:
+            rename_if_exists(self.path, path)
+            self.path = path
+
+    def moved(self, path: str) -> None:
+        """The directory has been renamed: the file is now at `path`."""
+        with self._lock:
+            self.path = path
 
 
 def unlink_if_exists(path: str) -> bool:

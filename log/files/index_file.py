@@ -18,12 +18,12 @@ from typing import ClassVar
 
 from log.errors import CorruptIndexError, LogError
 from log.files.file_range import OpenFileBound
-from log.files.handles import pread_fully, pwrite_fully, rename_if_exists, unlink_if_exists
+from log.files.handles import MovableFile, pread_fully, pwrite_fully, unlink_if_exists
 
 WARM_BYTES = 8192
 
 
-class IndexFile:
+class IndexFile(MovableFile):
     """A file of `ENTRY_SIZE`-byte entries in increasing order; see the subclasses for what an entry is.
 
     Opening an existing file counts every whole entry in it (a preallocated tail included, so an index that was not
@@ -149,16 +149,6 @@ class IndexFile:
             return True
         finally:
             self._lock.release()
-
-    def rename(self, path: str) -> None:
-        with self._lock:
-            rename_if_exists(self.path, path)
-            self.path = path
-
-    def moved(self, path: str) -> None:
-        """The directory has been renamed: the file is now at `path`."""
-        with self._lock:
-            self.path = path
 
     def delete(self) -> None:
         with self._lock:

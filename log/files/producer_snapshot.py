@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from log.errors import CorruptSnapshotError
+from log.files.handles import write_fully
 from log.producer_entry import BatchMetadata, ProducerStateEntry
 from log.records.checksum import crc32c
 
@@ -84,9 +85,7 @@ def write_snapshot(path: str | os.PathLike[str], entries: Iterable[ProducerState
     data = encode_snapshot(entries)
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(fd, view) :]
+        write_fully(fd, data)
         if sync:
             os.fsync(fd)
     finally:

@@ -10,6 +10,7 @@ import os
 
 from log.files.checkpoint import fsync_directory
 from log.files.file_records import FileRecords
+from log.files.handles import write_fully
 from log.files.names import CLEANED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, offset_file
 
 MAX_RELATIVE_OFFSET = 0x7FFFFFFF
@@ -53,9 +54,7 @@ def _copy(source: FileRecords, start: int, end: int, path: str) -> None:
         position = start
         while position < end:
             data = os.pread(source.open().fd, min(_COPY_BYTES, end - position), position)
-            view = memoryview(data)
-            while view:
-                view = view[os.write(fd, view) :]
+            write_fully(fd, data)
             position += len(data)
         os.fsync(fd)
     finally:

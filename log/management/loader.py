@@ -32,7 +32,7 @@ from log.files.segment import LogSegment, SegmentOffsetOverflowError
 from log.files.segments import LogSegments
 from log.files.split import split_overflowed_segment
 from log.leader_epoch import LeaderEpochCache, leader_epoch_checkpoint
-from log.local_log import LocalLog, LogEnvironment
+from log.local_log import LocalLog, LogEnvironment, open_segment
 from log.management.recovery import rebuild_producer_state, recover_segment
 from log.offset_metadata import LogOffsetMetadata
 from log.partition_log import PartitionLog
@@ -239,25 +239,10 @@ class _Loader:
         return segment
 
     def _open_segment(self, base_offset: int) -> LogSegment:
-        return LogSegment(
-            self.directory,
-            base_offset,
-            self.config,
-            self.env.clock.wall_ms(),
-            jitter_ms=self.env.jitter_ms(self.config),
-            bound=self.env.bound,
-        )
+        return open_segment(self.directory, base_offset, self.config, self.env)
 
     def _new_segment(self, base_offset: int) -> LogSegment:
-        return LogSegment(
-            self.directory,
-            base_offset,
-            self.config,
-            self.env.clock.wall_ms(),
-            create=True,
-            jitter_ms=self.env.jitter_ms(self.config),
-            bound=self.env.bound,
-        )
+        return open_segment(self.directory, base_offset, self.config, self.env, create=True)
 
     def _load_with_splits(self, step: Callable[[], T]) -> T:
         """Run `step` again after each segment that had to be split because its offsets do not fit its indexes."""

@@ -18,7 +18,6 @@ from spark_jobs.compiled import COMPILED, as_buffer, compiled
 __all__ = ["COMPILED", "as_buffer", "scan_batches", "walk_records"]
 
 Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
 
 # Columns of the batch table.
 POSITION, SIZE, BASE_OFFSET, LAST_OFFSET_DELTA, ATTRIBUTES, BASE_TIMESTAMP, MAX_TIMESTAMP = range(7)

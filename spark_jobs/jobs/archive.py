@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from spark_jobs.jobs.session import Files, kafka_options, open_session, pairs, say, show_result, spark_options
+from spark_jobs.jobs.session import Files, Launch, kafka_options, say, show_result, spark_options
 from spark_jobs.jobs.sizing import fit_to_topics
 
 STATE = "_odradek"
@@ -157,18 +157,12 @@ def main(
     every: str | None,
     compact: bool,
     as_json: bool,
-    bootstrap_server: str,
-    options: tuple[str, ...],
-    master: str | None,
-    confs: tuple[str, ...],
+    kafka: dict[str, str],
+    launch: Launch,
 ) -> None:
     """Archive topics to Parquet below PATH. Run it again to go on."""
-    spark = open_session("archive", master, confs)
-    source = {
-        "kafka.bootstrap.servers": bootstrap_server,
-        ("subscribePattern" if pattern else "subscribe"): topics,
-        **pairs(options, "--option"),
-    }
+    spark = launch.open("archive")
+    source = {("subscribePattern" if pattern else "subscribe"): topics, **kafka}
     fit_to_topics(spark, source)
     result = run(spark, path, source, every, compact)
     show_result({**result, "partitions": summary(spark, path)}, as_json)

@@ -13,7 +13,7 @@ from network.client.cluster_client import ClusterClient
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from spark_jobs.jobs.html import bars, heading, page, paragraph, table
-from spark_jobs.jobs.session import bootstrap_option, say, spark_options
+from spark_jobs.jobs.session import Launch, bootstrap_option, say, spark_options
 from spark_jobs.options import CLIENT_ID
 from timer.clock import SystemClock
 
@@ -112,8 +112,7 @@ def main(
     tolerance: float,
     output: str | None,
     html_path: str | None,
-    master: str | None,
-    confs: tuple[str, ...],
+    launch: Launch,
 ) -> None:
     """Plan moves that even out the brokers. No Spark is started, so --master and --conf change nothing."""
     loads: dict[str, float] = json.loads(Path(traffic).read_text()) if traffic else {}

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from spark_jobs.jobs.archive import Archive
-from spark_jobs.jobs.session import kafka_options, open_session, pairs, show_result, spark_options
+from spark_jobs.jobs.session import Launch, kafka_options, show_result, spark_options
 from spark_jobs.jobs.sizing import fit_shuffle
 
 
@@ -56,18 +56,16 @@ def main(
     where: str | None,
     keep_partitions: bool,
     as_json: bool,
-    bootstrap_server: str,
-    options: tuple[str, ...],
-    master: str | None,
-    confs: tuple[str, ...],
+    kafka: dict[str, str],
+    launch: Launch,
 ) -> None:
     """Write the archive at PATH back to topics."""
-    spark = open_session("restore", master, confs)
+    spark = launch.open("restore")
     fit_shuffle(spark, sum(size for _, size in Archive(spark, path).files.list("", ".parquet")))
     result = run(
         spark,
         path,
-        {"kafka.bootstrap.servers": bootstrap_server, **pairs(options, "--option")},
+        kafka,
         topics=None if topics is None else [name.strip() for name in topics.split(",")],
         target=target,
         where=where,

@@ -18,7 +18,7 @@ import click
 from log.tools.verify import Finding, Severity, Verifier
 from spark_jobs.jobs.html import heading, page, paragraph, table
 from spark_jobs.jobs.replicas import compare_replicas
-from spark_jobs.jobs.session import open_session, say, show_result, spark_options
+from spark_jobs.jobs.session import Launch, say, show_result, spark_options
 from spark_jobs.segment_files import partition_directories
 
 MAX_FINDINGS_PER_PARTITION = 200
@@ -126,11 +126,9 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
 @click.option("--html", "html_path", type=click.Path(dir_okay=False), help="Also write a page with everything.")
 @click.option("--json", "as_json", is_flag=True, help="The result as one JSON object.")
 @spark_options
-def main(
-    paths: tuple[str, ...], html_path: str | None, as_json: bool, master: str | None, confs: tuple[str, ...]
-) -> None:
+def main(paths: tuple[str, ...], html_path: str | None, as_json: bool, launch: Launch) -> None:
     """Check the data directories of all brokers together, so that replicas are compared."""
-    spark = open_session("segment-audit", master, confs)
+    spark = launch.open("segment-audit")
     rows = run(spark, paths)
     if html_path is not None:
         Path(html_path).write_text(report(rows))

@@ -2,32 +2,59 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import click
 
 from spark_jobs.jobs import RUNNING_CLUSTER
 
+BOOTSTRAP = "kafka.bootstrap.servers"
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class Launch(NamedTuple):
+    """How a job's Spark session is to be made: what ``--master`` and ``--conf`` said."""
+
+    master: str | None
+    confs: tuple[str, ...]
+
+    def open(self, name: str) -> Any:
+        """The session of the job, as `open_session`."""
+        return open_session(name, self.master, self.confs)
+
+
 def spark_options(function: F) -> F:
-    """``--master`` and ``--conf`` of a job; with spark-submit the session is there already and they are not needed."""
-    function = click.option(
+    """``--master`` and ``--conf`` of a job, which is given them as `launch`.
+
+    With spark-submit the session is there already and they are not needed.
+    """
+
+    @functools.wraps(function)
+    def with_launch(*, master: str | None, confs: tuple[str, ...], **others: Any) -> Any:
+        return function(launch=Launch(master, confs), **others)
+
+    decorated = click.option(
         "--conf", "confs", multiple=True, metavar="KEY=VALUE", help="Spark configuration; repeatable."
-    )(function)
-    return click.option("--master", help="Spark master; local[*] when nothing else says one.")(function)
+    )(with_launch)
+    return cast(F, click.option("--master", help="Spark master; local[*] when nothing else says one.")(decorated))
 
 
 def kafka_options(function: F) -> F:
-    """``--bootstrap-server`` and ``--option`` for the source or sink."""
-    function = click.option(
+    """``--bootstrap-server`` and ``--option``: a job is given the options of its source or sink as `kafka`."""
+
+    @functools.wraps(function)
+    def with_kafka(*, bootstrap_server: str, options: tuple[str, ...], **others: Any) -> Any:
+        return function(kafka={BOOTSTRAP: bootstrap_server, **pairs(options, "--option")}, **others)
+
+    decorated = click.option(
         "--option", "options", multiple=True, metavar="KEY=VALUE", help="Option of the odradek format; repeatable."
-    )(function)
-    return bootstrap_option(function)
+    )(with_kafka)
+    return cast(F, bootstrap_option(decorated))
 
 
 def bootstrap_option(function: F) -> F:

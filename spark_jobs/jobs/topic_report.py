@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from spark_jobs.jobs.html import bars, heading, page, paragraph, table
-from spark_jobs.jobs.session import kafka_options, open_session, pairs, show_result, spark_options
+from spark_jobs.jobs.session import BOOTSTRAP, Launch, kafka_options, show_result, spark_options
 from spark_jobs.jobs.sizing import fit_shuffle, sizes_on_disk, topic_bytes
 
 TIME_BUCKETS = 40
@@ -151,19 +151,13 @@ def main(
     pattern: bool,
     html_path: str,
     as_json: bool,
-    bootstrap_server: str,
-    options: tuple[str, ...],
-    master: str | None,
-    confs: tuple[str, ...],
+    kafka: dict[str, str],
+    launch: Launch,
 ) -> None:
     """Read the topics once and describe them."""
-    spark = open_session("topic-report", master, confs)
-    source = {
-        "kafka.bootstrap.servers": bootstrap_server,
-        ("subscribePattern" if pattern else "subscribe"): topics,
-        **pairs(options, "--option"),
-    }
-    on_disk = sizes_on_disk(bootstrap_server)
+    spark = launch.open("topic-report")
+    source = {("subscribePattern" if pattern else "subscribe"): topics, **kafka}
+    on_disk = sizes_on_disk(kafka[BOOTSTRAP])
     fit_shuffle(spark, topic_bytes(source, on_disk))
     numbers = measure(spark, source, on_disk)
     Path(html_path).write_text(report(numbers))

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from spark_jobs.jobs.session import kafka_options, open_session, pairs, say, show_result, spark_options
+from spark_jobs.jobs.session import BOOTSTRAP, Launch, kafka_options, say, show_result, spark_options
 from spark_jobs.jobs.sizing import fit_to_topics
 
 
@@ -75,15 +75,13 @@ def main(
     mode: str,
     every: str,
     once: bool,
-    bootstrap_server: str,
-    options: tuple[str, ...],
-    master: str | None,
-    confs: tuple[str, ...],
+    kafka: dict[str, str],
+    launch: Launch,
 ) -> None:
     """Count the records of TOPIC by window and key into OUTPUT."""
-    spark = open_session("windowed-counts", master, confs)
-    server = {"kafka.bootstrap.servers": bootstrap_server}
-    source = {"startingOffsets": "earliest", **server, "subscribe": topic, **pairs(options, "--option")}
+    spark = launch.open("windowed-counts")
+    server = {BOOTSTRAP: kafka[BOOTSTRAP]}
+    source = {"startingOffsets": "earliest", "subscribe": topic, **kafka}
     fit_to_topics(spark, source)
     frame = counts(spark, source, window=window, slide=slide, watermark=watermark, by=by)
     query = start(frame, {**server, "topic": output}, mode=mode, checkpoint=checkpoint, every=None if once else every)

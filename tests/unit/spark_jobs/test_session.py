@@ -7,13 +7,13 @@ import pytest
 from click.testing import CliRunner
 
 from spark_jobs.jobs import RUNNING_CLUSTER
-from spark_jobs.jobs.session import kafka_options
+from spark_jobs.jobs.session import BOOTSTRAP, kafka_options
 
 
 @click.command()
 @kafka_options
-def job(bootstrap_server: str, options: tuple[str, ...]) -> None:
-    click.echo(bootstrap_server)
+def job(kafka: dict[str, str]) -> None:
+    click.echo(kafka[BOOTSTRAP])
 
 
 @click.group()
