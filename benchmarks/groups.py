@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.async_connection import AsyncConnection
 from benchmarks.charts import replace_section
 from broker.coordinator.coordinator_log import Batch
 from broker.dev.cluster import DevCluster
@@ -43,7 +44,6 @@ from log.records.old_formats import iter_entries
 from log.records.validation import AppendOrigin
 from log.topic_partition import TopicPartition
 from network.client.cluster_client import ClusterClient
-from network.client.connection import AsyncConnection
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
 from network.protocol.messages.consumer_protocol_assignment import TopicPartition as AssignedTopic

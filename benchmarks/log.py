@@ -37,8 +37,9 @@ from log.fetch_data import FetchIsolation
 from log.management.manager import LogManager, LogManagerSettings
 from log.partition_log import PartitionLog
 from log.records.compression import Codec
-from log.records.record import Record, build_batch
+from log.records.record import Record
 from log.topic_partition import TopicPartition
+from tests.support.batches import build_batch
 from timer.clock import ManualClock, SystemClock
 from timer.scheduler import ManualScheduler
 

@@ -25,8 +25,9 @@ from log.local_log import LogEnvironment
 from log.management.loader import LoadOptions, open_log
 from log.records.batch import RecordBatch
 from log.records.compression import Codec
-from log.records.record import Record, build_batch, iter_records
+from log.records.record import Record, iter_records
 from log.records.validation import AppendOrigin, validate_for_leader
+from tests.support.batches import build_batch
 from timer.clock import SystemClock
 from timer.scheduler import ManualScheduler
 

@@ -14,7 +14,7 @@ import socket
 import struct
 from typing import Any
 
-from log.records.record import Record, build_batch
+from log.records.record import Record
 from network.protocol.header import RequestHeader, decode_request_header, encode_response
 from network.protocol.message import Message
 from network.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
@@ -38,6 +38,7 @@ from network.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from tests.support.batches import build_batch
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS = 0, 1, 2, 3, 18
 VERSIONS = {PRODUCE: (3, 7), FETCH: (4, 4), LIST_OFFSETS: (1, 1), METADATA: (1, 4), API_VERSIONS: (0, 2)}

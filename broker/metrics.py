@@ -95,9 +95,6 @@ class Histogram:
                 for _ in range(min(_RESERVOIR, int(n * _RESERVOIR / self.count + draw()))):
                     sample[int(draw() * _RESERVOIR)] = value
 
-    def percentile(self, fraction: float) -> float:
-        return self.percentiles((fraction,))[0]
-
     def percentiles(self, fractions: Sequence[float]) -> list[float]:
         """Each between 0 and 1; 0 for all while nothing has been recorded."""
         with self._lock:

@@ -102,7 +102,7 @@ class BrokerState(IntEnum):
 
 
 class BrokerServer:
-    """`startup`, `await_shutdown`, `shutdown`. A start that fails has stopped again what it had started."""
+    """`startup`, `shutdown`. A start that fails has stopped again what it had started."""
 
     def __init__(
         self, config: KafkaConfig, clock: Clock | None = None, must_stop: Callable[[], bool] = lambda: False
@@ -485,9 +485,6 @@ class BrokerServer:
         self.state = BrokerState.NOT_RUNNING
         self._stopped.set()
         logger.info("broker %d has stopped", self.config.broker_id)
-
-    def await_shutdown(self) -> None:
-        self._stopped.wait()
 
     def _on_stop(self, name: str, stop: Callable[[], None]) -> None:
         self._undo.append((name, stop))

@@ -133,12 +133,6 @@ class LeaderEpochCache:
                 return requested_epoch, self._starts[0]
             return self._epochs[higher - 1], self._starts[higher]
 
-    def epoch_for_offset(self, offset: int) -> int | None:
-        """The epoch under which the offset was written, or None when it lies before the first entry."""
-        with self._lock:
-            index = bisect_right(self._starts, offset)
-            return self._epochs[index - 1] if index else None
-
     def previous_epoch(self, epoch: int) -> int | None:
         """The greatest known epoch below `epoch`."""
         with self._lock:

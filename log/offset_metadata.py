@@ -18,9 +18,6 @@ class LogOffsetMetadata(NamedTuple):
         """Whether both places are known and this one is in an earlier segment."""
         return 0 <= self.segment_base_offset < that.segment_base_offset
 
-    def on_same_segment(self, that: LogOffsetMetadata) -> bool:
-        return self.segment_base_offset >= 0 and self.segment_base_offset == that.segment_base_offset
-
 
 class LogOffsetSnapshot(NamedTuple):
     """A log's four offsets at one moment."""

@@ -151,12 +151,6 @@ class MarkerManager:
             for pending in self._pending.pop(state_partition, set()):
                 pending.dropped = True
 
-    @property
-    def pending_count(self) -> int:
-        """Decided transactions that are not complete."""
-        with self._lock:
-            return sum(map(len, self._pending.values()))
-
     def _enqueue(self, pending: PendingMarkers, partitions: list[TopicPartition]) -> None:
         by_leader: dict[int, list[TopicPartition]] = {}
         homeless: list[TopicPartition] = []

@@ -13,7 +13,6 @@ CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 CLUSTER_ID = "/cluster/id"
 FEATURE = "/feature"
-MIGRATION = "/migration"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 
 DELETE_TOPICS = "/admin/delete_topics"
@@ -62,7 +61,6 @@ PERSISTENT_AT_STARTUP = (
 DEFAULT_ENTITY = "<default>"
 
 TOPIC_CONFIG = "topics"
-BROKER_CONFIG = "brokers"
 CLIENT_CONFIG = "clients"
 USER_CONFIG = "users"
 IP_CONFIG = "ips"
@@ -91,14 +89,6 @@ def partition_state(partition: TopicPartition) -> str:
 
 def delete_topic(name: str) -> str:
     return f"{DELETE_TOPICS}/{name}"
-
-
-def isr_change(sequence: str) -> str:
-    return f"{ISR_CHANGES}/{ISR_CHANGE_PREFIX}{sequence}"
-
-
-def log_dir_event(sequence: str) -> str:
-    return f"{LOG_DIR_EVENTS}/{LOG_DIR_EVENT_PREFIX}{sequence}"
 
 
 def config_entity(entity_path: str) -> str:

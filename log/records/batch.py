@@ -10,7 +10,6 @@ Base offset, length, leader epoch and magic are outside the checksum, so a leade
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from typing import TypeAlias
 
 from log.errors import CorruptRecordError
@@ -29,7 +28,6 @@ MIN_COUNTED_SIZE = 14
 
 CRC_OFFSET = 17
 ATTRIBUTES_OFFSET = 21
-BASE_TIMESTAMP_OFFSET = 27
 MAX_TIMESTAMP_OFFSET = 35
 
 CODEC_MASK = 0x07
@@ -67,7 +65,23 @@ def decrement_sequence(sequence: int, by: int) -> int:
     return sequence - by if sequence >= by else MAX_INT32 - (by - sequence) + 1
 
 
-class RecordBatch:
+class CodecAttributes:
+    """What the attributes of a batch or message say of its compression: the same bits in every format."""
+
+    __slots__ = ()
+    attributes: int
+
+    @property
+    def codec(self) -> int:
+        """The codec number, 0 (none) to 4 (zstd); 5 to 7 are not assigned."""
+        return self.attributes & CODEC_MASK
+
+    @property
+    def is_compressed(self) -> bool:
+        return self.attributes & CODEC_MASK != 0
+
+
+class RecordBatch(CodecAttributes):
     """The header of one magic 2 batch at `position` of `buffer`, decoded by one unpack; the payload is not touched.
 
     The setters write through to the buffer, which must then be writable, and keep the decoded fields in step.
@@ -153,15 +167,6 @@ class RecordBatch:
         return self.batch_length + LOG_OVERHEAD
 
     @property
-    def codec(self) -> int:
-        """The codec number, 0 (none) to 4 (zstd); 5 to 7 are not assigned."""
-        return self.attributes & CODEC_MASK
-
-    @property
-    def is_compressed(self) -> bool:
-        return self.attributes & CODEC_MASK != 0
-
-    @property
     def timestamp_type(self) -> int:
         """CREATE_TIME or LOG_APPEND_TIME."""
         return LOG_APPEND_TIME if self.attributes & TIMESTAMP_TYPE_MASK else CREATE_TIME
@@ -173,10 +178,6 @@ class RecordBatch:
     @property
     def is_control(self) -> bool:
         return self.attributes & CONTROL_MASK != 0
-
-    @property
-    def has_delete_horizon(self) -> bool:
-        return self.attributes & DELETE_HORIZON_MASK != 0
 
     @property
     def delete_horizon_ms(self) -> int | None:
@@ -323,27 +324,3 @@ def peek(buffer: Buffer, position: int = 0) -> tuple[int, int, int] | None:
         raise CorruptRecordError(f"the size field {counted} is below the smallest possible size {MIN_COUNTED_SIZE}")
     magic = buffer[position + 16]
     return offset, counted + LOG_OVERHEAD, magic if magic < 0x80 else magic - 256
-
-
-def iter_batches(buffer: Buffer, position: int = 0, end: int | None = None) -> Iterator[RecordBatch]:
-    """The complete magic 2 batches of `buffer`, from `position`; an incomplete last one ends the iteration silently.
-
-    Neither checksums nor records are looked at. Raises CorruptRecordError on an impossible size or a magic other than
-    2. For data that may hold older formats use `log.records.old_formats.iter_entries`, which yields both kinds.
-    """
-    if end is None:
-        end = len(buffer)
-    while True:
-        if end - position < MIN_SIZE_FOR_MAGIC:
-            return
-        head = peek(buffer, position)
-        assert head is not None
-        _, size, magic = head
-        if magic != 2:
-            raise CorruptRecordError(f"expected record batches of magic 2, found magic {magic}")
-        if position + size > end:
-            return
-        if size < HEADER_SIZE:
-            raise CorruptRecordError(f"a record batch of {size} bytes is smaller than its header")
-        yield RecordBatch(buffer, position)
-        position += size

@@ -18,7 +18,6 @@ from log.errors import (
     UnsupportedCompressionTypeError,
 )
 from log.records.batch import (
-    CODEC_MASK,
     CREATE_TIME,
     HEADER_SIZE,
     LOG_APPEND_TIME,
@@ -31,6 +30,7 @@ from log.records.batch import (
     NO_TIMESTAMP,
     TIMESTAMP_TYPE_MASK,
     Buffer,
+    CodecAttributes,
     RecordBatch,
     peek,
 )
@@ -46,7 +46,7 @@ _MIN_MESSAGE = {0: 14, 1: 22}
 """The smallest message (behind offset and size) of each magic."""
 
 
-class LegacyBatch:
+class LegacyBatch(CodecAttributes):
     """One entry of magic 0 or 1 at `position` of `buffer`; it answers like a `RecordBatch` where it has an answer.
 
     A wrapper's base offset is known only by expanding it; `base_offset` does that.
@@ -58,7 +58,7 @@ class LegacyBatch:
     producer_epoch = NO_PRODUCER_EPOCH
     base_sequence = last_sequence = NO_SEQUENCE
     partition_leader_epoch = NO_LEADER_EPOCH
-    is_transactional = is_control = has_delete_horizon = has_producer_id = False
+    is_transactional = is_control = has_producer_id = False
     delete_horizon_ms = None
 
     buffer: Buffer
@@ -84,14 +84,6 @@ class LegacyBatch:
 
     def __repr__(self) -> str:
         return f"LegacyBatch(magic={self.magic}, last_offset={self.last_offset}, size={self.size_in_bytes})"
-
-    @property
-    def codec(self) -> int:
-        return self.attributes & CODEC_MASK
-
-    @property
-    def is_compressed(self) -> bool:
-        return self.attributes & CODEC_MASK != 0
 
     @property
     def timestamp_type(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -327,42 +327,6 @@ def batch_attributes(
         | (CONTROL_MASK if control else 0)
         | (DELETE_HORIZON_MASK if delete_horizon else 0)
     )
-
-
-def build_batch(
-    records: Iterable[Record],
-    *,
-    base_offset: int | None = None,
-    codec: int = Codec.NONE,
-    producer_id: int = NO_PRODUCER_ID,
-    producer_epoch: int = NO_PRODUCER_EPOCH,
-    base_sequence: int = NO_SEQUENCE,
-    transactional: bool = False,
-    control: bool = False,
-    partition_leader_epoch: int = NO_LEADER_EPOCH,
-    log_append_time: int | None = None,
-) -> bytearray:
-    """One batch of the given records, with the offsets they carry; `base_offset` None is the first one's.
-
-    Raises ValueError as `BatchBuilder.append`, and when there is no record.
-    """
-    records = list(records)
-    if not records:
-        raise ValueError("a batch needs at least one record")
-    builder = BatchBuilder(
-        base_offset=records[0].offset if base_offset is None else base_offset,
-        codec=codec,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        transactional=transactional,
-        control=control,
-        partition_leader_epoch=partition_leader_epoch,
-        log_append_time=log_append_time,
-    )
-    for record in records:
-        builder.append(record.timestamp, record.key, record.value, record.headers, record.offset)
-    return builder.build()
 
 
 # Control records

@@ -40,12 +40,6 @@ def _encode(zigzag: int) -> bytes:
     return bytes(out)
 
 
-def varint_size(value: int) -> int:
-    """How many bytes a varint or a varlong of this value takes."""
-    zigzag = (value << 1) if value >= 0 else ((-value << 1) - 1)
-    return max(1, (zigzag.bit_length() + 6) // 7)
-
-
 def decode_varint(data: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
     """An int32 and the position behind it. Raises InvalidRecordError when it is too long or cut off."""
     value = shift = 0

@@ -44,9 +44,7 @@ FIXED_FORMATS: Final = {
     "bool": "?",
     "int8": "b",
     "int16": "h",
-    "uint16": "H",
     "int32": "i",
-    "uint32": "I",
     "int64": "q",
     "float64": "d",
     "uuid": "16s",
@@ -150,16 +148,8 @@ def int16(versions: str = "0+", *, default: int = 0, ignorable: bool = False, ta
     return cast(int, _field("int16", versions, None, default, ignorable, tag))
 
 
-def uint16(versions: str = "0+", *, default: int = 0, ignorable: bool = False, tag: int | None = None) -> int:
-    return cast(int, _field("uint16", versions, None, default, ignorable, tag))
-
-
 def int32(versions: str = "0+", *, default: int = 0, ignorable: bool = False, tag: int | None = None) -> int:
     return cast(int, _field("int32", versions, None, default, ignorable, tag))
-
-
-def uint32(versions: str = "0+", *, default: int = 0, ignorable: bool = False, tag: int | None = None) -> int:
-    return cast(int, _field("uint32", versions, None, default, ignorable, tag))
 
 
 def int64(versions: str = "0+", *, default: int = 0, ignorable: bool = False, tag: int | None = None) -> int:

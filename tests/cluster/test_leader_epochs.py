@@ -16,9 +16,9 @@ from kazoo.client import KazooClient
 from broker.dev.polling import wait_until
 from broker.dev.processes import free_ports
 from log.files.checkpoint import OffsetCheckpoint
-from log.records.batch import iter_batches
 from log.topic_partition import TopicPartition
 from tests.cluster.test_controller import eventually, leaders
+from tests.support.batches import iter_batches
 from tests.support.cluster import CLOCK, HOST, Broker, Cluster
 from tests.support.controllers import controller
 from tests.support.proxy import Proxy

@@ -19,10 +19,10 @@ import pytest
 from broker.coordinator.internal_topic_names import partition_for
 from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.records import loader
-from log.records.batch import iter_batches
 from network.client.connection import Connection
 from tests.reference import kafka
 from tests.reference.kraft import VERSION
+from tests.support.batches import iter_batches
 from tests.support.classic_member import ClassicMember
 from tests.support.cluster import CLOCK, HOST, Cluster
 from tests.support.consumer_member import RawMember, describe, new_group, settle, wait_until

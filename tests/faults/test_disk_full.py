@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from broker.dev.polling import wait_until
-from log.records.record import Record, build_batch
+from log.records.record import Record
 from log.tools.verify import Severity, Verifier
 from network.client.cluster_client import ClusterClient
 from network.protocol.errors import ErrorCode
@@ -32,6 +32,7 @@ from network.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from network.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.support.batches import build_batch
 from tests.support.cluster import CLOCK, Cluster
 from tests.support.disks import fill, small_file_system
 

@@ -50,7 +50,8 @@ def open_manager(directory: str, flush_messages: int) -> tuple[LogManager, Backg
 CHILD = """
 import sys
 from log.appends import append_as_leader
-from log.records.record import Record, build_batch
+from log.records.record import Record
+from tests.support.batches import build_batch
 from timer.clock import SystemClock
 from tests.faults.test_log_kill import TP, open_manager
 

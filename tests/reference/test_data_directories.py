@@ -21,10 +21,11 @@ from log.fetch_data import FetchIsolation
 from log.files.meta_properties import read_meta_properties
 from log.management.manager import LogManager
 from log.partition_log import PartitionLog
-from log.records.record import Record, build_batch, iter_records
+from log.records.record import Record, iter_records
 from log.records.validation import check_for_follower
 from log.topic_partition import TopicPartition
 from tests.reference.kafka import require, run_tool
+from tests.support.batches import build_batch
 from tests.support.cluster import Broker, Cluster
 from tests.support.until_end import until_end
 from timer.clock import SystemClock

@@ -15,10 +15,11 @@ from log.config import LogConfig
 from log.partition_log import PartitionLog
 from log.records.compression import Codec
 from log.records.old_formats import encode_message, encode_wrapper
-from log.records.record import ControlType, EndTxnMarker, Record, build_batch, build_end_txn_marker
+from log.records.record import ControlType, EndTxnMarker, Record, build_end_txn_marker
 from log.records.validation import AppendOrigin
 from log.tools.dump import DumpOptions, dump_file, format_item
 from tests.reference.kafka import run_tool
+from tests.support.batches import build_batch
 from tests.unit.log.harness import Harness
 
 NOW = 1_700_000_000_000

@@ -8,7 +8,6 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from log.records.batch import iter_batches
 from log.records.compression import Codec
 from log.records.record import BatchBuilder, Record, iter_records
 from network.client.connection import Connection
@@ -30,6 +29,7 @@ from network.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from tests.support.batches import iter_batches
 from tests.support.cluster import CLOCK, HOST, Broker, Cluster
 
 TIMEOUT_MS = 30_000

@@ -38,9 +38,6 @@ class WatchTable(Generic[Watcher]):
     def has(self, path: str, watcher: Watcher, modes: int) -> bool:
         return bool(self._by_path.get(path, {}).get(watcher, 0) & modes)
 
-    def count_of(self, watcher: Watcher) -> int:
-        return len(self._by_watcher.get(watcher, ()))
-
     def remove(self, path: str, watcher: Watcher, modes: int) -> bool:
         """False if there was none of these modes."""
         table = self._by_path.get(path, {})

@@ -14,13 +14,13 @@ def test_values_that_occurred_often_count_as_often() -> None:
     assert histogram.total == 50_000
     assert (histogram.minimum, histogram.maximum) == (0, 10)
     assert histogram.mean == pytest.approx(1)
-    assert histogram.percentile(0.8) == 0
-    assert histogram.percentile(0.97) == 10
+    assert histogram.percentiles((0.8,)) == [0]
+    assert histogram.percentiles((0.97,)) == [10]
 
 
 def test_the_sample_follows_all_values_and_stays_bounded() -> None:
     histogram = Histogram()
     for value in range(10_000):
         histogram.update(value)
-    assert histogram.percentile(0.5) == pytest.approx(5000, abs=600)
+    assert histogram.percentiles((0.5,))[0] == pytest.approx(5000, abs=600)
     assert len(histogram._sample) == 1028

@@ -4,8 +4,9 @@ import pytest
 
 from broker.api.produce import first_batch_fault
 from log.records.compression import Codec
-from log.records.record import Record, build_batch
+from log.records.record import Record
 from network.protocol.errors import ErrorCode
+from tests.support.batches import build_batch
 
 BATCH = bytes(build_batch([Record(0, 1_700_000_000_000, b"k", b"v")]))
 ZSTD = bytes(build_batch([Record(0, 1_700_000_000_000, b"k", b"v" * 100)], codec=Codec.ZSTD))

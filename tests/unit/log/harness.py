@@ -14,9 +14,10 @@ from log.files.segment import LogSegment
 from log.local_log import LogEnvironment
 from log.management.loader import LoadOptions, open_log
 from log.partition_log import PartitionLog
-from log.records.record import Record, build_batch, iter_records
+from log.records.record import Record, iter_records
 from log.records.validation import AppendOrigin, check_for_follower
 from log.topic_partition import TopicPartition
+from tests.support.batches import build_batch
 from timer.clock import ManualClock
 from timer.scheduler import ManualScheduler
 

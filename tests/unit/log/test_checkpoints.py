@@ -108,8 +108,6 @@ def test_end_offsets() -> None:
     assert cache.end_offset_for(3, 99) == (2, 20)
     assert cache.end_offset_for(5, 99) == (4, 30)
     assert _cache().end_offset_for(0, 99) == (-1, -1)
-    assert cache.epoch_for_offset(9) is None
-    assert [cache.epoch_for_offset(offset) for offset in (10, 19, 20, 35)] == [2, 2, 4, 6]
     assert cache.previous_epoch(6) == 4
     assert cache.previous_epoch(2) is None
 

@@ -19,9 +19,10 @@ from log.cleaner.offset_map import OffsetMap
 from log.config import LogConfig
 from log.errors import LogCleaningAbortedError, LogError
 from log.partition_log import PartitionLog
-from log.records.batch import RecordBatch, iter_batches
-from log.records.record import ControlType, EndTxnMarker, Record, build_batch, build_end_txn_marker, iter_records
+from log.records.batch import RecordBatch
+from log.records.record import ControlType, EndTxnMarker, Record, build_end_txn_marker, iter_records
 from log.records.validation import AppendOrigin
+from tests.support.batches import build_batch, iter_batches
 from tests.unit.log.golden import SMALL
 from tests.unit.log.harness import TP, Harness, contents
 from timer.clock import ManualClock

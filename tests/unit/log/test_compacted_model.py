@@ -21,8 +21,9 @@ from log.cleaner.cleaner_threads import LogCleaner
 from log.config import LogConfig
 from log.fetch_data import FetchIsolation
 from log.records.batch import RecordBatch
-from log.records.record import ControlType, EndTxnMarker, Record, build_batch, build_end_txn_marker, iter_records
+from log.records.record import ControlType, EndTxnMarker, Record, build_end_txn_marker, iter_records
 from log.records.validation import AppendOrigin, check_for_follower
+from tests.support.batches import build_batch
 from tests.unit.log.harness import Harness
 
 HORIZON_MS = 1000

@@ -20,9 +20,10 @@ from log.errors import OutOfOrderSequenceError
 from log.fetch_data import FetchIsolation
 from log.management.retention import delete_old_segments
 from log.offset_lookup import fetch_offset_by_timestamp
-from log.records.record import Record, build_batch, iter_records
+from log.records.record import Record, iter_records
 from log.records.validation import check_for_follower
 from log.truncation import truncate_fully_and_start_at, truncate_to
+from tests.support.batches import build_batch
 from tests.unit.log.harness import Harness, batch
 
 CONFIG = LogConfig(

@@ -10,7 +10,8 @@ from log.config import LogConfig
 from log.offset_lookup import fetch_offset_by_timestamp, legacy_offsets_before
 from log.offset_metadata import TimestampAndOffset
 from log.partition_log import PartitionLog
-from log.records.record import Record, build_batch
+from log.records.record import Record
+from tests.support.batches import build_batch
 from tests.unit.log.harness import Harness, append
 
 

@@ -23,10 +23,11 @@ from log.files.txn_index import AbortedTxn, TransactionIndex
 from log.leader_epoch import LeaderEpochCache, leader_epoch_checkpoint
 from log.producer_entry import BatchMetadata, ProducerStateEntry
 from log.producer_state import CompletedTxn, ProducerStateConfig, ProducerStateManager
-from log.records.batch import MAX_INT32, RecordBatch, iter_batches
-from log.records.record import ControlType, EndTxnMarker, Record, build_batch, build_end_txn_marker
+from log.records.batch import MAX_INT32, RecordBatch
+from log.records.record import ControlType, EndTxnMarker, Record, build_end_txn_marker
 from log.records.validation import AppendOrigin
 from log.topic_partition import TopicPartition
+from tests.support.batches import build_batch, iter_batches
 from tests.unit.log.golden import roots
 from timer.clock import ManualClock
 

@@ -113,9 +113,9 @@ def test_without_numba_the_same_batches_come_out() -> None:
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("per_batch", [1, 10, 10_000])
 def test_batches_of_any_size_and_codec_equal_the_record_iterator(codec: str, per_batch: int) -> None:
-    from log.records.batch import iter_batches
     from log.records.compression import Codec
-    from log.records.record import Record, build_batch, iter_records
+    from log.records.record import Record, iter_records
+    from tests.support.batches import build_batch, iter_batches
 
     random.seed(per_batch)
     data = bytearray()

@@ -11,11 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from log.records.batch import RecordBatch, iter_batches
+from log.records.batch import RecordBatch
 from log.records.compression import Codec
 from log.records.record import iter_records
 from spark_jobs.encode.encoder import Columns, Headers, RowError, Slices, encode_batches
 from spark_jobs.encode.records import hash_keys
+from tests.support.batches import iter_batches
 
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 Row = tuple[bytes | None, bytes | None, list[dict[str, object]] | None, int]

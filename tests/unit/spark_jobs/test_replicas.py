@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from log.records.compression import Codec
-from log.records.record import Record, build_batch
+from log.records.record import Record
 from spark_jobs.jobs.segment_audit import audit_partition, report
+from tests.support.batches import build_batch
 
 
 def replica(place: Path, values: list[bytes], *, high_watermark: int = 1000, epoch: int = 0) -> Path:

@@ -10,7 +10,7 @@ import pytest
 from log.records.batch_reader import read_batches
 from log.records.compression import Codec
 from log.records.old_formats import LegacyBatch
-from log.records.record import Record, build_batch, iter_records
+from log.records.record import Record, iter_records
 from log.topic_partition import TopicPartition
 from spark_jobs.decode.decoder import CorruptBatchError
 from spark_jobs.pushdown import Bounds
@@ -22,6 +22,7 @@ from spark_jobs.segment_files import (
     read_piece,
     segments_of,
 )
+from tests.support.batches import build_batch
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "log"
 COLUMNS = ("key", "value", "offset", "timestamp", "headers")

@@ -15,7 +15,8 @@ from log.files.file_records import FileRecords
 from log.files.split import split_overflowed_segment
 from log.offset_lookup import fetch_offset_by_timestamp
 from log.records.batch import HEADER_SIZE
-from log.records.record import Record, build_batch
+from log.records.record import Record
+from tests.support.batches import build_batch
 from tests.unit.log.harness import Harness, append, batch, contents, index_entries, segment_bases
 
 

@@ -7,25 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from log.errors import CorruptRecordError
-from log.records.batch import (
-    LOG_APPEND_TIME,
-    MAX_INT32,
-    RecordBatch,
-    decrement_sequence,
-    increment_sequence,
-    iter_batches,
-)
+from log.records.batch import LOG_APPEND_TIME, MAX_INT32, RecordBatch, decrement_sequence, increment_sequence
 from log.records.compression import Codec
 from log.records.record import (
     BatchBuilder,
     ControlType,
     EndTxnMarker,
     Record,
-    build_batch,
     build_end_txn_marker,
     iter_records,
     parse_end_txn_marker,
 )
+from tests.support.batches import build_batch, iter_batches
 from tests.unit.log.golden import log_dumps
 
 MARKER = bytes.fromhex(

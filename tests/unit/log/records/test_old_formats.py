@@ -8,7 +8,8 @@ from log.errors import CorruptRecordError, DecompressionError, InvalidRecordErro
 from log.records.batch import RecordBatch
 from log.records.compression import Codec, decompress
 from log.records.old_formats import LegacyBatch, down_convert, encode_message, encode_wrapper, iter_entries
-from log.records.record import ControlType, EndTxnMarker, Record, build_batch, build_end_txn_marker, iter_records
+from log.records.record import ControlType, EndTxnMarker, Record, build_end_txn_marker, iter_records
+from tests.support.batches import build_batch
 from tests.unit.log.golden import SMALL
 
 NOW = 1_700_000_000_000

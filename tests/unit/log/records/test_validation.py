@@ -17,21 +17,14 @@ from log.errors import (
 from log.records.batch import LOG_APPEND_TIME, Buffer, RecordBatch, write_header
 from log.records.compression import Codec
 from log.records.old_formats import encode_message, encode_wrapper
-from log.records.record import (
-    BatchBuilder,
-    ControlType,
-    EndTxnMarker,
-    Record,
-    build_batch,
-    build_end_txn_marker,
-    iter_records,
-)
+from log.records.record import BatchBuilder, ControlType, EndTxnMarker, Record, build_end_txn_marker, iter_records
 from log.records.validation import (
     AppendOrigin,
     ValidatedRecords,
     check_for_follower,
     validate_for_leader,
 )
+from tests.support.batches import build_batch
 
 NOW = 1_700_000_000_000
 RECORDS = [Record(0, NOW - 5, b"a", b"1", (("h", b"x"),)), Record(1, NOW, b"b", None), Record(2, NOW - 1, b"c", b"3")]

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from network.client.connection import AsyncConnection, Connection, ConnectionFailed, CorrelationIds, RequestTimedOut
+from benchmarks.async_connection import AsyncConnection
+from network.client.connection import Connection, ConnectionFailed, CorrelationIds, RequestTimedOut
 from network.protocol.errors import ProtocolError
 from network.protocol.messages.api_versions import ApiVersionsRequest
 from network.protocol.messages.produce import ProduceResponse

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from log.records.batch import iter_batches
 from log.records.record import iter_records
 from network.protocol.errors import ProtocolError
 from network.protocol.message import StoredPayload, payload_version
@@ -22,6 +21,7 @@ from network.protocol.messages.offset_commit_key import OffsetCommitKey
 from network.protocol.messages.offset_commit_value import OffsetCommitValue
 from network.protocol.messages.transaction_log_key import TransactionLogKey
 from network.protocol.messages.transaction_log_value import TransactionLogValue
+from tests.support.batches import iter_batches
 from tests.support.messages import structs
 from tests.support.paths import shared_golden
 from tests.unit.network.protocol.test_api import CLASSES
