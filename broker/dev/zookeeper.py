@@ -125,13 +125,36 @@ def java_command(data_dir: Path, port: int, host: str) -> list[str]:
     ]
 
 
-class ZooKeeperServer:
-    """A real server, in a JVM that ends with this process."""
+class _ServerProcess:
+    """A server in a process of its own, `process`, which the subclass starts."""
 
-    def __init__(self, data_dir: Path, port: int, host: str = "127.0.0.1", log_file: Path | None = None) -> None:
+    process: ManagedProcess
+
+    def __init__(self, host: str, port: int) -> None:
         self.host = host
         self.port = port
         self.connect = f"{host}:{port}"
+
+    def is_ready(self) -> bool:
+        if not self.process.is_running:
+            raise CommandError(f"ZooKeeper ended at start:\n{self.process.log_tail()}")
+        return is_serving(self.host, self.port)
+
+    def wait_until_ready(self, clock: Clock, timeout_ms: int = 20_000) -> None:
+        """Until it serves requests. Raises CommandError with the end of its log when it does not."""
+        if not wait_until(self.is_ready, clock, timeout_ms):
+            raise CommandError(f"ZooKeeper did not answer on {self.connect}:\n{self.process.log_tail()}")
+
+    def stop(self) -> None:
+        """A clean stop."""
+        self.process.stop()
+
+
+class ZooKeeperServer(_ServerProcess):
+    """A real server, in a JVM that ends with this process."""
+
+    def __init__(self, data_dir: Path, port: int, host: str = "127.0.0.1", log_file: Path | None = None) -> None:
+        super().__init__(host, port)
         # A program of the standard library alone, which becomes Java.
         tied = [sys.executable, "-I", "-S", str(Path(parent.__file__).resolve())]
         self.process = ManagedProcess(
@@ -140,17 +163,6 @@ class ZooKeeperServer:
             log_file or data_dir.absolute() / "zookeeper.log",
             tied=True,
         )
-
-    def is_ready(self) -> bool:
-        return _serves(self.process, self.host, self.port)
-
-    def wait_until_ready(self, clock: Clock, timeout_ms: int = 20_000) -> None:
-        """Until it serves requests. Raises CommandError with the end of its log when it does not."""
-        _wait_until_ready(self, clock, timeout_ms)
-
-    def stop(self) -> None:
-        """A clean stop."""
-        self.process.stop()
 
 
 def become_java(data_dir: Path | None, port: int, host: str) -> NoReturn:
@@ -179,38 +191,14 @@ def become_java(data_dir: Path | None, port: int, host: str) -> NoReturn:
         raise
 
 
-class EmbeddedZooKeeper:
+class EmbeddedZooKeeper(_ServerProcess):
     """Odradek's own server of one node. Without ``data_dir`` it keeps everything in memory."""
 
     def __init__(self, data_dir: Path | None, port: int, log_file: Path, host: str = "127.0.0.1") -> None:
-        self.host = host
-        self.port = port
-        self.connect = f"{host}:{port}"
+        super().__init__(host, port)
         store = ["--in-memory"] if data_dir is None else ["--data-dir", str(data_dir.absolute())]
         command = [*ODRADEK, "zookeeper", *store, "--host", host, "--port", str(port)]
         self.process = ManagedProcess("zookeeper", command, log_file, tied=True)
-
-    def is_ready(self) -> bool:
-        return _serves(self.process, self.host, self.port)
-
-    def wait_until_ready(self, clock: Clock, timeout_ms: int = 20_000) -> None:
-        """Until it serves requests. Raises CommandError with the end of its log when it does not."""
-        _wait_until_ready(self, clock, timeout_ms)
-
-    def stop(self) -> None:
-        """A clean stop."""
-        self.process.stop()
-
-
-def _serves(process: ManagedProcess, host: str, port: int) -> bool:
-    if not process.is_running:
-        raise CommandError(f"ZooKeeper ended at start:\n{process.log_tail()}")
-    return is_serving(host, port)
-
-
-def _wait_until_ready(server: DevZooKeeper, clock: Clock, timeout_ms: int) -> None:
-    if not wait_until(server.is_ready, clock, timeout_ms):
-        raise CommandError(f"ZooKeeper did not answer on {server.connect}:\n{server.process.log_tail()}")
 
 
 def is_serving(host: str, port: int) -> bool:
