@@ -45,6 +45,7 @@ from broker.requests.dispatcher import Dispatcher
 from broker.requests.handlers import import_handlers
 from broker.requests.inline_apis import inline_rule
 from broker.requests.registry import ApiHandler, handlers_for
+from broker.security.certificate_watch import CHECK_DELAY_MS, CHECK_MS, CertificateWatch
 from broker.security.listeners import ListenerSecurity
 from broker.security.peers import PeerSecurity
 from broker.security.sasl.wiring import make_sasl
@@ -205,8 +206,12 @@ class BrokerServer:
         self.scram_credentials = ScramCredentials()
         self.context.tokens = make_tokens(self.context, self.scheduler)
         sasl = make_sasl(self.context, self.scheduler, self.scram_credentials)
+        self.listener_security = ListenerSecurity(self.config, sasl)
+        self.dynamic_config.on_every_change.append(self.listener_security.reload)
+        watch = CertificateWatch(self.listener_security, self.clock, self.metrics)
+        self.scheduler.schedule("certificate-expiry", watch.check, CHECK_DELAY_MS, CHECK_MS)
         self.socket_server = SocketServer(
-            socket_server_config(self.config, ListenerSecurity(self.config, sasl)),
+            socket_server_config(self.config, self.listener_security),
             Dispatcher(self.context, handlers).handle,
             self.clock,
             self.metrics,

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from broker.config.dynamic_checks import refuse_password
 from broker.config.honoured import check_honoured, warnings
 from broker.config.kafka_config import KafkaConfig
 from broker.config.keys import ConfigError
@@ -81,6 +82,8 @@ class DynamicBrokerConfig:
         self._broker: dict[str, str] = {}
         self._default: dict[str, str] = {}
         self._reconfigurables: list[Callable[[Mapping[str, tuple[object, object]]], None]] = []
+        self.on_every_change: list[Callable[[], None]] = []
+        """Called at each notification, changed values or not: a key store of the same name may hold another key."""
 
     def add(self, reconfigurable: Callable[[Mapping[str, tuple[object, object]]], None]) -> None:
         """`reconfigurable` gets what changed, as name to (old, new)."""
@@ -92,6 +95,7 @@ class DynamicBrokerConfig:
         self._broker = zk.config(f"brokers/{self._config.broker_id}")
         for name, text in (*self._default.items(), *self._broker.items()):
             check_honoured(name, text)
+            refuse_password(name)
         self._use()
         self._config.resolve_listeners()
 
@@ -103,6 +107,11 @@ class DynamicBrokerConfig:
         else:
             return
         self._use()
+        for call in self.on_every_change:
+            try:
+                call()
+            except Exception:
+                logger.exception("applying dynamic configs failed")
 
     def _use(self) -> None:
         try:

@@ -9,6 +9,10 @@ from broker.config.broker_keys import BROKER_KEYS
 from broker.config.cross_checks import synonym_ms
 from broker.config.honoured import NOT_HONOURED, OWN_LISTENER_KEYS, check_honoured, plain_name
 from broker.config.keys import ConfigError, UpdateMode, parse_value
+from broker.config.listener_values import ListenerValues, Proposed
+from broker.config.listeners import TLS_PROTOCOLS
+from network.tls.settings import check_replaceable, read_settings
+from network.tls.stores import TlsConfigError
 
 if TYPE_CHECKING:
     from broker.config.kafka_config import KafkaConfig
@@ -66,6 +70,7 @@ def validate_dynamic(overrides: Mapping[str, str], config: KafkaConfig, *, per_b
         )
     for name, text in overrides.items():
         check_honoured(name, text)
+        refuse_password(name)
         if name in _LOADED_CLASSES and own[name] != parse_value(BROKER_KEYS[name], BROKER_KEYS[name].default):
             raise ConfigError(f"{name}: {NOT_HONOURED[name].instead}")
     if per_broker:
@@ -78,6 +83,7 @@ def validate_dynamic(overrides: Mapping[str, str], config: KafkaConfig, *, per_b
     for name in own:
         if plain_name(name).startswith("sasl.") and overrides[name] != config.originals.get(name):
             raise ConfigError(f"{name} cannot be changed while this broker runs: set it in its file and start it again")
+    _check_tls(overrides, config)
     _check_threads(values, own, config)
     _check_limits(values, own)
     _check_local_retention(values)
@@ -89,6 +95,16 @@ def _refuse(why: str, names: Iterable[str]) -> None:
         raise ConfigError(f"{why}: Set({found})")
 
 
+def refuse_password(name: str) -> None:
+    """Raises `ConfigError` for a key that holds a secret."""
+    plain = plain_name(name)
+    if plain in BROKER_KEYS and BROKER_KEYS[plain].sensitive:
+        raise ConfigError(
+            f"{name} cannot be set dynamically: this broker has no password encoder and would store it in plain text; "
+            "set it in the broker's file"
+        )
+
+
 def _parsed(name: str, text: str) -> Any:
     return parse_value(BROKER_KEYS[plain_name(name)], text)
 
@@ -98,6 +114,27 @@ def _is_of_one_broker(name: str) -> bool:
     if plain != name or name.startswith("listener.name."):
         return plain not in OWN_LISTENER_KEYS
     return name in BROKER_KEYS and BROKER_KEYS[name].mode is UpdateMode.PER_BROKER
+
+
+def _check_tls(overrides: Mapping[str, str], config: KafkaConfig) -> None:
+    """New key stores and trust stores of a listener can be used."""
+    for endpoint in config.listeners:
+        prefix = f"listener.name.{endpoint.listener_name.lower()}.ssl."
+        if endpoint.security_protocol not in TLS_PROTOCOLS or not any(name.startswith(prefix) for name in overrides):
+            continue
+        current = ListenerValues(config, endpoint.listener_name)
+        values = ListenerValues(Proposed(config, overrides), endpoint.listener_name)
+        try:
+            new = read_settings(values.__getitem__)
+            new.server_context(str(values["ssl.client.auth"]))
+            check_replaceable(
+                read_settings(current.__getitem__).keys,
+                new.keys,
+                allow_dn_changes=config.get_bool("ssl.allow.dn.changes"),
+                allow_san_changes=config.get_bool("ssl.allow.san.changes"),
+            )
+        except TlsConfigError as error:
+            raise ConfigError(f"Validation of dynamic config update of {prefix}* failed: {error}") from None
 
 
 def _check_threads(values: Mapping[str, Any], own: Mapping[str, Any], config: KafkaConfig) -> None:

@@ -14,9 +14,7 @@ from typing import NamedTuple
 
 from broker.config.broker_keys import BROKER_KEYS
 from broker.config.keys import ConfigError, parse_value
-
-SERVED_PROTOCOLS = frozenset({"PLAINTEXT", "SASL_PLAINTEXT"})
-"""Security protocols that a listener may have."""
+from network.tls.settings import KEYS as TLS_KEYS
 
 OWN_LISTENER_KEYS = frozenset({"num.network.threads", "max.connections", "max.connection.creation.rate"})
 """Keys that a listener may have a value of its own for, as `listener.name.<listener>.<key>`."""
@@ -41,6 +39,9 @@ SASL_LISTENER_KEYS = OF_MECHANISMS | {
 }
 """Keys of SASL that a listener, or a mechanism of it, may have a value of its own for."""
 
+TLS_LISTENER_KEYS = frozenset({*TLS_KEYS, "ssl.principal.mapping.rules"})
+"""Keys of TLS that a listener may have a value of its own for."""
+
 
 class Unkept(NamedTuple):
     """What holds in place of a key's promise; `refused`: nobody may rely on the key."""
@@ -61,7 +62,6 @@ def _warned(instead: str, names: str) -> dict[str, Unkept]:
     return _rows(False, instead, names)
 
 
-_NO_TLS = "this broker has no TLS, it would serve in plain text"
 _NO_KERBEROS = "this broker does not serve GSSAPI"
 _NO_ZOOKEEPER_TLS = "the connection to ZooKeeper would be in plain text"
 _KRAFT = "the key belongs to KRaft mode and has no effect"
@@ -77,14 +77,10 @@ NOT_HONOURED: dict[str, Unkept] = {
     **_refused("every client is ANONYMOUS", "principal.builder.class"),
     **_refused("Java security providers are not used", "security.providers"),
     # Who can read along.
-    **_refused(_NO_TLS, """
-        ssl.cipher.suites ssl.client.auth ssl.enabled.protocols ssl.engine.factory.class ssl.key.password
-        ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location ssl.keystore.password ssl.keystore.type
-        ssl.principal.mapping.rules ssl.protocol ssl.provider ssl.secure.random.implementation
-        ssl.truststore.certificates ssl.truststore.location ssl.truststore.password ssl.truststore.type"""),
-    **_warned("this broker has no TLS", """
-        ssl.allow.dn.changes ssl.allow.san.changes ssl.endpoint.identification.algorithm ssl.keymanager.algorithm
-        ssl.trustmanager.algorithm"""),
+    **_refused("TLS is OpenSSL's, other engines are not loaded", "ssl.engine.factory.class ssl.provider"),
+    **_warned("TLS is OpenSSL's, which has no such choice", """
+        ssl.keymanager.algorithm ssl.secure.random.implementation ssl.trustmanager.algorithm"""),
+    **_warned("which versions are served is said by ssl.enabled.protocols", "ssl.protocol"),
     **_refused("clients of this broker log in by the options of their login module alone", """
         sasl.client.callback.handler.class sasl.login.callback.handler.class sasl.login.class
         sasl.oauthbearer.token.endpoint.url"""),
@@ -164,6 +160,8 @@ TOPIC_NOT_HONOURED: dict[str, Unkept] = {
 }
 """The same for the keys of topics."""
 
+_OF_LISTENERS = OWN_LISTENER_KEYS | SASL_LISTENER_KEYS | TLS_LISTENER_KEYS | NOT_HONOURED.keys()
+
 _LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]+\.(.+)")
 
 
@@ -194,7 +192,7 @@ def warnings(properties: Mapping[str, str]) -> Iterator[str]:
             yield f"{name} is no key of this broker and has no effect" + (f"; is it {close[0]}?" if close else "")
         elif name in OF_MECHANISMS:
             yield f"{name} has no effect without the prefix listener.name.<listener>.<mechanism>."
-        elif plain != name and plain not in OWN_LISTENER_KEYS | SASL_LISTENER_KEYS and plain not in NOT_HONOURED:
+        elif plain != name and plain not in _OF_LISTENERS:
             yield f"{name} has no effect: no listener has a value of its own for {plain}"
         else:
             unkept = _unkept(name, text)

@@ -9,7 +9,7 @@ from typing import Any
 
 from broker.config.broker_keys import BROKER_KEYS, SYNONYMS
 from broker.config.cross_checks import check_values, synonym_ms
-from broker.config.honoured import OWN_LISTENER_KEYS, SERVED_PROTOCOLS, check_honoured, plain_name
+from broker.config.honoured import OWN_LISTENER_KEYS, check_honoured, plain_name
 from broker.config.keys import ConfigError, UpdateMode, parse_value
 from broker.config.listeners import Endpoint, parse_endpoints, parse_protocol_map
 from broker.config.versions import MetadataVersion
@@ -161,12 +161,6 @@ class KafkaConfig:
         self.listeners: list[Endpoint] = parse_endpoints(
             "listeners", self["listeners"], self.protocol_map, unique_ports=True
         )
-        for endpoint in self.listeners:
-            if endpoint.security_protocol not in SERVED_PROTOCOLS:
-                raise ConfigError(
-                    f"listeners: {endpoint.listener_name} has the security protocol {endpoint.security_protocol}, "
-                    "which this broker does not have: it would serve everybody in plain text"
-                )
         self.advertised_listeners: list[Endpoint] = self._advertised()
         self.inter_broker_listener_name = self._inter_broker_listener()
         self.control_plane_listener_name: str | None = self._control_plane_listener()

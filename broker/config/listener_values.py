@@ -2,24 +2,50 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from broker.config.broker_keys import BROKER_KEYS
 from broker.config.keys import parse_value
 
-if TYPE_CHECKING:
-    from broker.config.kafka_config import KafkaConfig
+
+class Levels(Protocol):
+    """Where values stand; `KafkaConfig` is one."""
+
+    originals: dict[str, str]
+    dynamic_broker: dict[str, str]
+    dynamic_default: dict[str, str]
+
+    def __getitem__(self, name: str) -> Any: ...
+
+
+class Proposed:
+    """A configuration with other dynamic values than it has."""
+
+    def __init__(self, config: Levels, broker: Mapping[str, str]) -> None:
+        self._config = config
+        self.originals = config.originals
+        self.dynamic_broker = dict(broker)
+        self.dynamic_default = config.dynamic_default
+
+    def __getitem__(self, name: str) -> Any:
+        return self._config[name]
 
 
 class ListenerValues:
     """Typed values by the names of broker keys, read anew at each question: dynamic changes show."""
 
-    def __init__(self, config: KafkaConfig, listener: str) -> None:
+    def __init__(self, config: Levels, listener: str) -> None:
         self._config = config
         self._prefix = f"listener.name.{listener.lower()}."
 
     def __getitem__(self, key: str) -> Any:
         return self.of_mechanism(None, key)
+
+    def is_own(self, key: str) -> bool:
+        """Whether the listener has a value of its own."""
+        config, name = self._config, self._prefix + key
+        return any(name in level for level in (config.dynamic_broker, config.dynamic_default, config.originals))
 
     def of_mechanism(self, mechanism: str | None, key: str) -> Any:
         """The value for one SASL mechanism of the listener, else the listener's, else everybody's. `KeyError` for a

@@ -13,11 +13,13 @@ from broker.config.topic_keys import TOPIC_KEYS
 from broker.server_settings import cleaner_config, ip_overrides, listener_limits
 from controller.zk import paths
 from log.config import LogConfig
+from network.tls.settings import KEYS as TLS_KEYS
 
 if TYPE_CHECKING:
     from broker.config.kafka_config import KafkaConfig
     from broker.replication.replica_manager import ReplicaManager
     from broker.requests.context import BrokerContext
+    from broker.security.listeners import ListenerSecurity
     from controller.config import ControllerConfig
     from controller.controller import Controller
     from log.management.manager import LogManager
@@ -36,6 +38,7 @@ class Parts(Protocol):
     context: BrokerContext
     controller: Controller
     controller_settings: ControllerConfig
+    listener_security: ListenerSecurity
     log_manager: LogManager
     replica_manager: ReplicaManager
     scheduler: BackgroundScheduler
@@ -53,6 +56,7 @@ class Reconfiguration:
         self.receivers: dict[str, Callable[[], None]] = {
             **dict.fromkeys((key.broker_key for key in TOPIC_KEYS.values() if key.broker_key), self._log_defaults),
             _UNCLEAN: self._unclean_leader_election,
+            **dict.fromkeys(TLS_KEYS, self._tls),
             "background.threads": self._background_threads,
             "num.io.threads": self._io_threads,
             "num.network.threads": self._network_threads,
@@ -111,6 +115,9 @@ class Reconfiguration:
 
     def _log_defaults(self) -> None:
         self._parts.log_manager.update_default_config(LogConfig.from_mapping(topic_defaults(self._parts.config)))
+
+    def _tls(self) -> None:
+        self._parts.listener_security.reload()
 
     def _unclean_leader_election(self) -> None:
         parts = self._parts

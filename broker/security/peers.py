@@ -6,15 +6,50 @@ that logs in over what the first made.
 
 from __future__ import annotations
 
-import socket
+import logging
+import ssl
 from typing import TYPE_CHECKING
 
+from broker.config.keys import ConfigError
+from broker.config.listener_values import ListenerValues
+from broker.config.listeners import TLS_PROTOCOLS
 from broker.security.sasl.peer_logins import PeerLogins
+from network.client.security import chain
+from network.tls.client import tls_wrapper
+from network.tls.settings import TlsSettings, is_current, read_settings
+from network.tls.stores import TlsConfigError
 
 if TYPE_CHECKING:
     from broker.config.kafka_config import KafkaConfig
     from network.client.connection import SocketWrapper
     from timer.clock import Clock
+
+
+logger = logging.getLogger(__name__)
+
+
+class PeerTls:
+    """The client's side of a listener's TLS, with the keys of the listener itself."""
+
+    def __init__(self, config: KafkaConfig, listener: str) -> None:
+        self._listener = listener
+        self._values = ListenerValues(config, listener)
+        self._made: tuple[TlsSettings, ssl.SSLContext] | None = None
+
+    def context(self) -> ssl.SSLContext:
+        """What new connections use. Raises OSError when there is none, and never was one."""
+        made = self._made
+        if made is not None and is_current(made[0], self._values.__getitem__):
+            return made[1]
+        try:
+            settings = read_settings(self._values.__getitem__)
+            made = settings, settings.client_context()
+        except (TlsConfigError, ConfigError) as error:
+            if made is None:
+                raise OSError(f"no TLS for connections to {self._listener}: {error}") from None
+            logger.error("new TLS settings of connections to %s cannot be used: %s", self._listener, error)
+        self._made = made
+        return made[1]
 
 
 class PeerSecurity:
@@ -27,7 +62,10 @@ class PeerSecurity:
     def wrapper(self, listener: str) -> SocketWrapper | None:
         """For connections to that listener of any broker; None where the plain socket is used."""
         wrappers: list[SocketWrapper] = []
-        if self._config.protocol_map[listener].startswith("SASL_"):
+        protocol = self._config.protocol_map[listener]
+        if protocol in TLS_PROTOCOLS:
+            wrappers.append(tls_wrapper(PeerTls(self._config, listener).context))
+        if protocol.startswith("SASL_"):
             wrappers.append(self._logins.wrapper(listener))
         return chain(wrappers)
 
@@ -40,16 +78,3 @@ class PeerSecurity:
     def to_controller(self) -> SocketWrapper | None:
         """For connections to the controller, and of the controller to brokers."""
         return self.wrapper(self._config.control_plane_listener_name or self._config.inter_broker_listener_name)
-
-
-def chain(wrappers: list[SocketWrapper]) -> SocketWrapper | None:
-    """One wrapper that applies all, the first first."""
-    if not wrappers:
-        return None
-
-    def wrap(sock: socket.socket, host: str) -> socket.socket:
-        for each in wrappers:
-            sock = each(sock, host)
-        return sock
-
-    return wrap

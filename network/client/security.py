@@ -1,4 +1,4 @@
-"""How a client secures its connections, from the keys of Kafka's Java clients: `security.protocol`, `sasl.*`."""
+"""How a client secures its connections, from the keys of Java clients: `security.protocol`, `ssl.*`, `sasl.*`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING
 from network.sasl.clients import client_mechanism
 from network.sasl.jaas import JaasError, parse_single
 from network.sasl.login import log_in
+from network.tls.client import tls_wrapper
+from network.tls.settings import KEYS as TLS_KEYS
+from network.tls.settings import read_settings
 
 if TYPE_CHECKING:
     from network.client.connection import SocketWrapper
     from timer.clock import Clock
 
-CLIENT_KEYS = ("security.protocol", "sasl.mechanism", "sasl.jaas.config")
-PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
+CLIENT_KEYS = ("security.protocol", "sasl.mechanism", "sasl.jaas.config", *TLS_KEYS)
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _DEFAULT_MECHANISM = "GSSAPI"
 
 
@@ -44,7 +47,26 @@ def client_security(properties: Mapping[str, str], clock: Clock) -> SocketWrappe
     protocol = properties.get("security.protocol", "PLAINTEXT").strip().upper()
     if protocol not in PROTOCOLS:
         raise ValueError(f"security.protocol: {protocol} is not served, only {', '.join(PROTOCOLS)}")
-    return _login(properties, clock) if protocol.startswith("SASL_") else None
+    wrappers: list[SocketWrapper] = []
+    if protocol.endswith("SSL"):
+        context = read_settings(properties.get).client_context()
+        wrappers.append(tls_wrapper(lambda: context))
+    if protocol.startswith("SASL_"):
+        wrappers.append(_login(properties, clock))
+    return chain(wrappers)
+
+
+def chain(wrappers: list[SocketWrapper]) -> SocketWrapper | None:
+    """One wrapper that applies all, the first first."""
+    if not wrappers:
+        return None
+
+    def wrap(sock: socket.socket, host: str) -> socket.socket:
+        for each in wrappers:
+            sock = each(sock, host)
+        return sock
+
+    return wrap
 
 
 def _login(properties: Mapping[str, str], clock: Clock) -> SocketWrapper:

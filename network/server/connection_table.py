@@ -21,6 +21,12 @@ logger = logging.getLogger(__name__)
 
 Ready = Callable[[ServerConnection], None]
 
+HANDSHAKE_MS = 30_000
+"""How long a connection may take for its handshake."""
+HANDSHAKES = 500
+"""Handshakes that may be under way on a processor; one more closes the oldest."""
+
+_HANDSHAKE_CHECK_S = 1.0
 _MS = 1_000_000
 _SLACK_S = 0.001
 
@@ -51,6 +57,8 @@ class ConnectionTable:
         self._now = clock.monotonic_ns
         self._max_idle_ns = max_idle_ms * _MS
         self._connections: OrderedDict[ServerConnection, None] = OrderedDict()  # least recently used first
+        self._handshakes: OrderedDict[ServerConnection, int] = OrderedDict()  # since when, oldest first
+        self._checks_handshakes = False
 
     def __len__(self) -> int:
         return len(self._connections)
@@ -61,7 +69,31 @@ class ConnectionTable:
     def add(self, connection: ServerConnection) -> None:
         """Take a counted connection and begin to read from it."""
         self._connections[connection] = None
+        if not connection.transport.handshake_done:
+            self._begin_handshake(connection)
         self.start_reading(connection)
+
+    def _begin_handshake(self, connection: ServerConnection) -> None:
+        if len(self._handshakes) >= HANDSHAKES:
+            self.close(next(iter(self._handshakes)), "closed: too many handshakes are under way")
+        self._handshakes[connection] = self._now()
+        if not self._checks_handshakes:
+            self._checks_handshakes = True
+            self.loop.call_later(_HANDSHAKE_CHECK_S, self._close_late_handshakes)
+
+    def handshake_done(self, connection: ServerConnection) -> None:
+        self._handshakes.pop(connection, None)
+
+    def _close_late_handshakes(self) -> None:
+        limit = self._now() - HANDSHAKE_MS * _MS
+        while self._handshakes:
+            connection, since = next(iter(self._handshakes.items()))
+            if since > limit:
+                break
+            self.close(connection, "closed: its handshake took too long")
+        self._checks_handshakes = bool(self._handshakes)
+        if self._checks_handshakes:
+            self.loop.call_later(_HANDSHAKE_CHECK_S, self._close_late_handshakes)
 
     def start_reading(self, connection: ServerConnection) -> None:
         if not connection.reading:
@@ -106,6 +138,7 @@ class ConnectionTable:
         connection.request = None
         self.on_closed(connection)
         self._connections.pop(connection, None)
+        self._handshakes.pop(connection, None)
         try:
             connection.transport.close()
         except OSError as error:

@@ -168,6 +168,15 @@ class Processor:
         """Connections closed because their SASL session had expired."""
         return self._reader.expired_sessions
 
+    @property
+    def authentications(self) -> int:
+        """Handshakes of TLS that were all that was asked of the client."""
+        return self._reader.authentications
+
+    @property
+    def failed_authentications(self) -> int:
+        return self._reader.failed_authentications
+
     def idle_ratio(self) -> float:
         """Share of the last second or longer that the loop spent waiting."""
         return self._selector.idle_ratio()

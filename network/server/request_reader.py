@@ -59,6 +59,8 @@ class RequestReader:
         max_request_bytes: int,
     ) -> None:
         self.expired_sessions = 0
+        self.authentications = 0
+        self.failed_authentications = 0
         self._table = table
         self._writer = writer
         self._channel = channel
@@ -139,8 +141,15 @@ class RequestReader:
             if transport.wants_write:
                 self._table.start_writing(connection)
             return
-        if transport.handshake_done and transport.principal is not None:
-            connection.info.principal = transport.principal
+        except OSError as error:
+            self.failed_authentications += 1
+            self._table.close(connection, f"failed authentication: {error}")
+            return
+        if transport.handshake_done:
+            self._table.handshake_done(connection)
+            self.authentications += connection.authenticator is None
+            if transport.principal is not None:
+                connection.info.principal = transport.principal
 
     def _has_more(self, connection: ServerConnection) -> bool:
         """Whether the transport has bytes that the socket no longer announces, and they may be read now."""

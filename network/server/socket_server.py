@@ -45,6 +45,8 @@ _SOCKET_GAUGES: dict[str, Callable[[Processor], float]] = {
     "request-total": lambda processor: processor.requests,
     "incoming-byte-total": lambda processor: processor.request_bytes,
     "expired-connections-killed-count": lambda processor: processor.expired_sessions,
+    "successful-authentication-total": lambda processor: processor.authentications,
+    "failed-authentication-total": lambda processor: processor.failed_authentications,
 }
 
 

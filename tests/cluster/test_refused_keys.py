@@ -15,7 +15,7 @@ from tests.support.zookeeper import zookeeper_client
 @pytest.mark.parametrize(
     ("name", "value", "text"),
     [
-        ("listener.name.plaintext.ssl.keystore.location", "/keys", "cannot be honoured: this broker has no TLS"),
+        ("listener.name.plaintext.ssl.keystore.password", "x", "no password encoder"),
         ("listener.security.protocol.map", "PLAINTEXT:SASL_PLAINTEXT", "has GSSAPI, which this broker does not serve"),
     ],
 )

@@ -32,8 +32,8 @@ def test_texts_are_sentences() -> None:
 
 
 def test_texts_say_what_is_not_honoured() -> None:
-    assert documentation.BROKER["ssl.keystore.location"].endswith(
-        f"Not honoured: {NOT_HONOURED['ssl.keystore.location'].instead}."
+    assert documentation.BROKER["principal.builder.class"].endswith(
+        f"Not honoured: {NOT_HONOURED['principal.builder.class'].instead}."
     )
     told = {name for name, text in documentation.BROKER.items() if "Not honoured" in text}
     assert told == NOT_HONOURED.keys()

@@ -162,7 +162,7 @@ def test_default_values_do_no_harm() -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("listener.name.plaintext.ssl.keystore.location", "/k"),
+        ("listener.name.plaintext.ssl.engine.factory.class", "x"),
         ("listener.name.plaintext.sasl.login.class", "x"),
         ("listener.name.plaintext.scram-sha-256.sasl.login.callback.handler.class", "x"),
         ("listener.name.plaintext.principal.builder.class", "x"),
@@ -174,32 +174,14 @@ def test_keys_of_one_listener_are_refused_too(name: str, text: str) -> None:
         KafkaConfig({**BASE, name: text})
 
 
-@pytest.mark.parametrize(
-    ("properties", "protocol"),
-    [
-        ({"listeners": "SSL://127.0.0.1:1", "inter.broker.listener.name": "SSL"}, "SSL"),
-        (
-            {
-                "listeners": "PLAINTEXT://127.0.0.1:1,OUT://127.0.0.1:2",
-                "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OUT:SASL_SSL",
-            },
-            "SASL_SSL",
-        ),
-    ],
-)
-def test_listeners_without_their_protocol_are_refused(properties: dict[str, str], protocol: str) -> None:
-    with pytest.raises(ConfigError, match=rf"^listeners: .* has the security protocol {protocol},"):
-        KafkaConfig({**BASE, **properties})
-
-
 def test_a_protocol_that_no_listener_uses_is_no_harm() -> None:
     KafkaConfig({**BASE, "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OUT:SASL_SSL"})
 
 
 def test_dynamic_values_are_refused_too() -> None:
     config = KafkaConfig(BASE)
-    with pytest.raises(ConfigError, match=r"ssl\.keystore\.location"):
-        config.use_dynamic({"listener.name.plaintext.ssl.keystore.location": "/k"}, {})
+    with pytest.raises(ConfigError, match=r"principal\.builder\.class"):
+        config.use_dynamic({"listener.name.plaintext.principal.builder.class": "x"}, {})
     assert config.dynamic_broker == {}
 
 

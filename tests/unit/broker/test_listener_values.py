@@ -6,7 +6,7 @@ import pytest
 
 from broker.config.kafka_config import KafkaConfig
 from broker.config.listener_values import ListenerValues
-from broker.security.peers import chain
+from network.client.security import chain
 
 BASE = {"zookeeper.connect": "127.0.0.1:1", "broker.id": "1"}
 
