@@ -121,10 +121,13 @@ class BrokerTarget:
 
     name = ""
 
-    def __init__(self, directory: Path, zookeeper: str, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, directory: Path, zookeeper: str, settings: Mapping[str, str] | None = None, port: int | None = None
+    ) -> None:
+        """`port` is that of the plain listener where `settings` names the listeners."""
         self._directory = directory / self.name
         self._directory.mkdir(parents=True)
-        self._port = free_ports(1)[0]
+        self._port = free_ports(1)[0] if port is None else port
         self._process: ManagedProcess | None = None
         self.start_s = 0.0
         self._settings = {
@@ -229,8 +232,15 @@ class KafkaTarget(BrokerTarget):
 
     name = "kafka"
 
-    def __init__(self, directory: Path, zookeeper: str, libraries: Path) -> None:
-        super().__init__(directory, zookeeper)
+    def __init__(
+        self,
+        directory: Path,
+        zookeeper: str,
+        libraries: Path,
+        settings: Mapping[str, str] | None = None,
+        port: int | None = None,
+    ) -> None:
+        super().__init__(directory, zookeeper, settings, port)
         self._libraries = libraries
 
     def command(self, properties: Path) -> list[str]:

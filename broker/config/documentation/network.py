@@ -17,8 +17,7 @@ KEYS: dict[str, str] = {
     "port 0 takes a free one. Kafka's default binds all interfaces; here it is the loopback address only.",
     "advertised.listeners": "Addresses that clients and other brokers are told, one a listener; those of listeners "
     "when it is not set.",
-    "listener.security.protocol.map": "Security protocol of each listener name, as NAME:PROTOCOL pairs. This broker "
-    "has PLAINTEXT only.",
+    "listener.security.protocol.map": "Security protocol of each listener name, as NAME:PROTOCOL pairs.",
     "inter.broker.listener.name": "Listener that brokers use among themselves; else the one named as "
     "security.inter.broker.protocol.",
     "control.plane.listener.name": "Listener for the controller's requests alone, with a queue and threads of its own.",
