@@ -9,6 +9,7 @@ from typing import NamedTuple
 from broker.config.cross_checks import parse_ip_overrides
 from broker.config.kafka_config import KafkaConfig
 from broker.config.keys import ConfigError
+from broker.config.listeners import Endpoint
 from broker.config.topic_config import topic_defaults
 from broker.security.listeners import ListenerSecurity
 from controller.config import ControllerConfig
@@ -97,24 +98,25 @@ def ip_overrides(config: KafkaConfig) -> dict[str, int]:
     return overrides
 
 
+def listener_config(config: KafkaConfig, endpoint: Endpoint, security: ListenerSecurity) -> ListenerConfig:
+    """Raises `ConfigError` for a listener whose security cannot be had."""
+    limits = listener_limits(config)[endpoint.listener_name]
+    return ListenerConfig(
+        endpoint.listener_name,
+        endpoint.host,
+        endpoint.port,
+        endpoint.security_protocol,
+        num_network_threads=limits.network_threads,
+        max_connections=limits.connections,
+        max_connection_creation_rate=limits.creation_rate,
+        transport=security.transport(endpoint),
+        authenticator=security.authenticator(endpoint),
+    )
+
+
 def socket_server_config(config: KafkaConfig, security: ListenerSecurity) -> SocketServerConfig:
-    limits = listener_limits(config)
-    listeners = [
-        ListenerConfig(
-            endpoint.listener_name,
-            endpoint.host,
-            endpoint.port,
-            endpoint.security_protocol,
-            num_network_threads=limits[endpoint.listener_name].network_threads,
-            max_connections=limits[endpoint.listener_name].connections,
-            max_connection_creation_rate=limits[endpoint.listener_name].creation_rate,
-            transport=security.transport(endpoint),
-            authenticator=security.authenticator(endpoint),
-        )
-        for endpoint in config.listeners
-    ]
     return SocketServerConfig(
-        listeners,
+        [listener_config(config, endpoint, security) for endpoint in config.listeners],
         broker_id=config.broker_id,
         control_plane_listener_name=config.control_plane_listener_name,
         inter_broker_listener_name=config.inter_broker_listener_name,

@@ -330,6 +330,12 @@ class Controller(ControllerRequests):
 
     # -- sessions ------------------------------------------------------------------------------------------------------
 
+    def update_broker_info(self, broker_info: BrokerInfo) -> None:
+        """This broker is reached by other addresses from now on. Raises ZkError; a session that is made later registers
+        the new ones."""
+        self.broker_info = broker_info
+        self._zk.update_broker(broker_info, self._config.registration_json_version, self._clock.wall_ms())
+
     def _before_new_session(self) -> None:
         """On the session's thread: no event may go on deciding when the new session begins."""
         expire = Event("Expire", ControllerState.CONTROLLER_CHANGE, self._expire)

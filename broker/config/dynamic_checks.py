@@ -17,14 +17,10 @@ from network.tls.stores import TlsConfigError
 if TYPE_CHECKING:
     from broker.config.kafka_config import KafkaConfig
 
-BOUND_AT_START = (
-    "listeners",
-    "advertised.listeners",
-    "listener.security.protocol.map",
-    "sasl.enabled.mechanisms",
-    "sasl.jaas.config",
-    "sasl.mechanism.inter.broker.protocol",
-)
+LISTENER_KEYS = ("listeners", "advertised.listeners", "listener.security.protocol.map")
+"""Keys that say which listeners there are."""
+
+BOUND_AT_START = ("sasl.enabled.mechanisms", "sasl.jaas.config", "sasl.mechanism.inter.broker.protocol")
 """Keys that Kafka changes at run time and this broker does not: dynamic values hold from its next start."""
 
 _THREAD_COUNTS = (
@@ -77,12 +73,14 @@ def validate_dynamic(overrides: Mapping[str, str], config: KafkaConfig, *, per_b
         values = config.merged(overrides, config.dynamic_default)
     else:
         values = config.merged(config.dynamic_broker, overrides)
-    for name in BOUND_AT_START:
-        if name in overrides and values[name] != config[name]:
-            raise ConfigError(f"{name} cannot be changed while this broker runs: set it in its file and start it again")
     for name in own:
         if plain_name(name).startswith("sasl.") and overrides[name] != config.originals.get(name):
             raise ConfigError(f"{name} cannot be changed while this broker runs: set it in its file and start it again")
+    for name in BOUND_AT_START:
+        if name in overrides and values[name] != config[name]:
+            raise ConfigError(f"{name} cannot be changed while this broker runs: set it in its file and start it again")
+    if per_broker:
+        _check_listeners(overrides, values, config)
     _check_tls(overrides, config)
     _check_threads(values, own, config)
     _check_limits(values, own)
@@ -114,6 +112,27 @@ def _is_of_one_broker(name: str) -> bool:
     if plain != name or name.startswith("listener.name."):
         return plain not in OWN_LISTENER_KEYS
     return name in BROKER_KEYS and BROKER_KEYS[name].mode is UpdateMode.PER_BROKER
+
+
+def _check_listeners(overrides: Mapping[str, str], values: Mapping[str, Any], config: KafkaConfig) -> None:
+    """Listeners may come and go, but for the brokers' own, and none changes its protocol."""
+    if all(values[name] == config[name] for name in LISTENER_KEYS):
+        return
+    new = config.with_listeners({name: overrides[name] for name in LISTENER_KEYS if name in overrides})
+    before = {endpoint.listener_name: endpoint for endpoint in config.listeners}
+    for endpoint in new.listeners:
+        known = before.get(endpoint.listener_name)
+        if known is not None and known.security_protocol != endpoint.security_protocol:
+            raise ConfigError(
+                f"Security protocol cannot be updated for existing listener {endpoint.listener_name}: "
+                f"{known.security_protocol} to {endpoint.security_protocol}"
+            )
+        if known is None and endpoint.security_protocol in TLS_PROTOCOLS:
+            try:
+                own = ListenerValues(Proposed(config, overrides), endpoint.listener_name)
+                read_settings(own.__getitem__).server_context(str(own["ssl.client.auth"]))
+            except TlsConfigError as error:
+                raise ConfigError(f"listener {endpoint.listener_name}: {error}") from None
 
 
 def _check_tls(overrides: Mapping[str, str], config: KafkaConfig) -> None:

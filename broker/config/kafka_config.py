@@ -154,6 +154,11 @@ class KafkaConfig:
             advertised.append(endpoint.with_address(endpoint.host or socket.getfqdn(), port))
         return advertised
 
+    def with_listeners(self, named: Mapping[str, str]) -> KafkaConfig:
+        """The file's configuration with other keys of listeners. Raises `ConfigError` for listeners that cannot be."""
+        ids = {"broker.id": str(self.broker_id), "node.id": str(self.broker_id)}
+        return KafkaConfig({**self.originals, **ids, **named})
+
     def resolve_listeners(self) -> None:
         """What follows from the keys of listeners. A broker asks once more when it has read the dynamic values, before
         it binds its sockets. Raises `ConfigError`."""

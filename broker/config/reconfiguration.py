@@ -6,11 +6,12 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
+from broker.config.dynamic_checks import LISTENER_KEYS
 from broker.config.honoured import plain_name
 from broker.config.keys import ConfigError, shown
 from broker.config.topic_config import topic_defaults
 from broker.config.topic_keys import TOPIC_KEYS
-from broker.server_settings import cleaner_config, ip_overrides, listener_limits
+from broker.server_settings import broker_info, cleaner_config, ip_overrides, listener_config, listener_limits
 from controller.zk import paths
 from log.config import LogConfig
 from network.tls.settings import KEYS as TLS_KEYS
@@ -57,6 +58,7 @@ class Reconfiguration:
             **dict.fromkeys((key.broker_key for key in TOPIC_KEYS.values() if key.broker_key), self._log_defaults),
             _UNCLEAN: self._unclean_leader_election,
             **dict.fromkeys(TLS_KEYS, self._tls),
+            **dict.fromkeys(LISTENER_KEYS, self._listeners),
             "background.threads": self._background_threads,
             "num.io.threads": self._io_threads,
             "num.network.threads": self._network_threads,
@@ -115,6 +117,22 @@ class Reconfiguration:
 
     def _log_defaults(self) -> None:
         self._parts.log_manager.update_default_config(LogConfig.from_mapping(topic_defaults(self._parts.config)))
+
+    def _listeners(self) -> None:
+        """Serve the listeners that are named now, and tell the cluster where they are."""
+        parts = self._parts
+        config, socket_server, security = parts.config, parts.socket_server, parts.listener_security
+        config.resolve_listeners()
+        wanted = {endpoint.listener_name: endpoint for endpoint in config.listeners}
+        for name in set(socket_server.listener_names) - wanted.keys():
+            socket_server.remove_listener(name)
+            security.forget(name)
+            logger.info("listener %s is closed", name)
+        for name in wanted.keys() - set(socket_server.listener_names):
+            socket_server.add_listener(listener_config(config, wanted[name], security))
+            logger.info("listener %s is served on port %d", wanted[name], socket_server.bound_port(name))
+        ports = {name: socket_server.bound_port(name) for name in socket_server.listener_names}
+        parts.controller.update_broker_info(broker_info(config, ports))
 
     def _tls(self) -> None:
         self._parts.listener_security.reload()

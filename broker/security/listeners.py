@@ -109,6 +109,10 @@ class ListenerSecurity:
         """None where clients need not authenticate before they ask: they are who the transport says, or ANONYMOUS."""
         return self._sasl.factory(endpoint.listener_name) if endpoint.security_protocol.startswith("SASL_") else None
 
+    def forget(self, listener: str) -> None:
+        """The listener is served no more."""
+        self.tls.pop(listener, None)
+
     def reload(self) -> None:
         """Give every listener the keys that its values and files now say. One that cannot be given them keeps its old
         ones, with an error in the log."""

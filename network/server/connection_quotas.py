@@ -113,6 +113,7 @@ class ConnectionQuotas:
         self._listener_max = {name: limit for name, (limit, _) in listeners.items()}
         self._listener_rates = {name: ConnectionRate(rate, self._window) for name, (_, rate) in listeners.items()}
         self._rate = ConnectionRate(max_connection_creation_rate, self._window)
+        self._inter_broker = protected_listener
         self._protected = protected_listener if len(listeners) > 1 else None
         self._total = 0
         self._closing = 0
@@ -158,6 +159,15 @@ class ConnectionQuotas:
             self._listener_max[listener] = max_connections
             self._listener_rates[listener].bound = creation_rate
             self._condition.notify_all()
+
+    def add_listener(self, listener: str, max_connections: int, creation_rate: float) -> None:
+        """One more listener; one that was there before is known again, with what is left of its connections."""
+        with self._condition:
+            self._listener_max[listener] = max_connections
+            self._listener_rates[listener] = ConnectionRate(creation_rate, self._window)
+            self._by_listener.setdefault(listener, 0)
+            if len(self._listener_max) > 1:
+                self._protected = self._inter_broker
 
     def update_ip_rate(self, address: str | None, rate: float | None) -> None:
         """The `connection_creation_rate` of an address, or of all others (None); a rate of None removes it."""

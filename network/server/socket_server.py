@@ -7,7 +7,7 @@ import math
 import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -169,6 +169,37 @@ class SocketServer:
             own = acceptor.listener.num_network_threads is not None
             if acceptor.listener.name == listener or (listener is None and not own):
                 self._resize(acceptor, count)
+
+    def add_listener(self, listener: ListenerConfig) -> None:
+        """Begin to serve one more listener, on the data plane. Raises OSError when its port cannot be had."""
+        self._bind(listener)
+        self._config = replace(self._config, listeners=[*self._config.listeners, listener])
+        self.quotas.add_listener(listener.name, listener.max_connections, listener.max_connection_creation_rate)
+        self._add_listener(listener)
+        acceptor = self._data.acceptors[-1]
+        for processor in acceptor.processors:
+            processor.start()
+        acceptor.start()
+
+    def remove_listener(self, name: str) -> None:
+        """Close a listener of the data plane and its connections. Requests of theirs that are being handled run on, and
+        their answers are dropped. Raises KeyError."""
+        found = [each for each in self._data.acceptors if each.listener.name == name]
+        if not found:
+            raise KeyError(name)
+        acceptor = found[0]
+        acceptor.stop()
+        self._data.acceptors.remove(acceptor)
+        for processor in acceptor.processors:
+            self._data.processors.remove(processor)
+            processor.shutdown()
+            self._remove_gauges(processor)
+        self._sockets.pop(name).close()
+        self._config = replace(self._config, listeners=[each for each in self._config.listeners if each.name != name])
+
+    @property
+    def listener_names(self) -> list[str]:
+        return [each.name for each in self._config.listeners]
 
     def stop_accepting(self) -> None:
         """Accept no more connections and read no more requests; what has been read is still answered."""

@@ -33,6 +33,9 @@ from tests.support.certificates import PASSWORD, Authority, Identity, of_listene
 from tests.support.cluster import CLOCK, HOST, Cluster
 
 NAMES = ("PLAINTEXT", "OPEN", "ASKED", "MUTUAL")
+EXTRA = "EXTRA"
+"""A listener that the broker's file secures and does not name."""
+PROTOCOLS = "PLAINTEXT:PLAINTEXT,OPEN:SSL,ASKED:SSL,MUTUAL:SSL"
 WAIT_MS = 30_000
 
 
@@ -93,16 +96,15 @@ def one_line(pem: str) -> str:
 def listener_settings(keys: Keys) -> dict[str, str]:
     """PKCS12 with a PKCS12 trust store, PEM in the configuration itself, and JKS."""
     folder = keys.directory
+    pkcs12 = {
+        "ssl.keystore.type": "PKCS12",
+        "ssl.keystore.location": str(keys.broker.pkcs12_file(folder / "broker.p12")),
+        "ssl.keystore.password": PASSWORD,
+        "ssl.key.password": PASSWORD,
+    }
     return {
-        **of_listener(
-            "open",
-            {
-                "ssl.keystore.type": "PKCS12",
-                "ssl.keystore.location": str(keys.broker.pkcs12_file(folder / "broker.p12")),
-                "ssl.keystore.password": PASSWORD,
-                "ssl.key.password": PASSWORD,
-            },
-        ),
+        **of_listener("open", pkcs12),
+        **of_listener(EXTRA, pkcs12),
         **of_listener(
             "asked",
             {
@@ -140,7 +142,7 @@ def secured(
     settings = {
         "listeners": ",".join(f"{name}://{HOST}:{port}" for name, port in ports.items()),
         "advertised.listeners": ",".join(f"{name}://localhost:{port}" for name, port in ports.items()),
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OPEN:SSL,ASKED:SSL,MUTUAL:SSL",
+        "listener.security.protocol.map": PROTOCOLS,
         **listener_settings(keys),
     }
     name = f"tls-{kind}"
@@ -311,9 +313,9 @@ def test_the_shell_tools(secured: Secured, tmp_path: Path) -> None:
         assert len(client.metadata(["from-shell"]).topics["from-shell"].partitions) == 3
 
 
-def set_dynamic(secured: Secured, name: str, value: str) -> int:
-    change = AlterableConfig(name=name, config_operation=0, value=value)
-    resource = AlterConfigsResource(resource_type=4, resource_name="0", configs=[change])
+def set_dynamic(secured: Secured, values: dict[str, str]) -> int:
+    changes = [AlterableConfig(name=name, config_operation=0, value=value) for name, value in values.items()]
+    resource = AlterConfigsResource(resource_type=4, resource_name="0", configs=changes)
     with secured.connect("PLAINTEXT") as connection:
         answer = connection.call(IncrementalAlterConfigsRequest(resources=[resource]), 1)
     return int(answer.responses[0].error_code)
@@ -345,13 +347,60 @@ def test_a_certificate_is_replaced_while_clients_are_connected(secured: Secured)
         for _ in range(2):
             following = keys.authority.issue("broker")
             following.pkcs12_file(path)
-            assert set_dynamic(secured, key, str(path)) == 0
+            assert set_dynamic(secured, {key: str(path)}) == 0
             wanted = following.certificate.serial_number
             assert wait_until(partial(shows, secured, wanted), CLOCK, WAIT_MS)
             assert is_served(old)
         (keys.directory / "bad.p12").write_bytes(b"no key store")
-        assert set_dynamic(secured, key, str(keys.directory / "bad.p12")) == 42
+        assert set_dynamic(secured, {key: str(keys.directory / "bad.p12")}) == 42
         other = keys.authority.issue("another-name").pkcs12_file(keys.directory / "other.p12")
-        assert set_dynamic(secured, key, str(other)) == 42
+        assert set_dynamic(secured, {key: str(other)}) == 42
         assert serial_number(secured) == wanted
         assert is_served(old)
+
+
+def listeners(ports: dict[str, int]) -> dict[str, str]:
+    return {
+        "listeners": ",".join(f"{name}://{HOST}:{port}" for name, port in ports.items()),
+        "advertised.listeners": ",".join(f"{name}://localhost:{port}" for name, port in ports.items()),
+    }
+
+
+def test_a_listener_comes_and_goes_while_the_broker_runs(secured: Secured) -> None:
+    wrap, ports = secured.keys.wrap(), secured.ports
+    with_extra = Secured(secured.cluster, secured.keys, {**ports, EXTRA: free_ports(1)[0]})
+    added = {**listeners(with_extra.ports), "listener.security.protocol.map": f"{PROTOCOLS},{EXTRA}:SSL"}
+    with secured.connect("OPEN", wrap) as bystander:
+        assert is_served(bystander)
+        assert set_dynamic(secured, added) == 0
+
+        def told(listener: str) -> list[tuple[str, int]]:
+            with with_extra.connect(listener, wrap) as connection:
+                metadata = connection.call(MetadataRequest(topics=[]), 5)
+            return [(each.host, each.port) for each in metadata.brokers]
+
+        assert wait_until(lambda: not is_refused(with_extra, EXTRA, wrap), CLOCK, WAIT_MS)
+        assert wait_until(lambda: told(EXTRA) == [("localhost", with_extra.ports[EXTRA])], CLOCK, WAIT_MS)
+        assert told("OPEN") == [("localhost", ports["OPEN"])]
+        with with_extra.connect(EXTRA, wrap) as guest:
+            assert is_served(guest)
+            assert set_dynamic(secured, listeners(ports)) == 0
+            assert wait_until(lambda: is_refused(with_extra, EXTRA, wrap), CLOCK, WAIT_MS)
+            with pytest.raises(ConnectionFailed):
+                is_served(guest)
+        assert is_served(bystander)
+
+
+def test_listeners_that_cannot_be(secured: Secured) -> None:
+    """The brokers' own may not go, no listener changes its protocol, each advertised one exists and has a protocol."""
+    ports = secured.ports
+    without = {name: port for name, port in ports.items() if name != "PLAINTEXT"}
+    assert set_dynamic(secured, listeners(without)) == 42
+    other = PROTOCOLS.replace("ASKED:SSL", "ASKED:PLAINTEXT")
+    assert set_dynamic(secured, {**listeners(ports), "listener.security.protocol.map": other}) == 42
+    assert set_dynamic(secured, listeners({**ports, "UNKNOWN": 1})) == 42
+    advertised = listeners({**ports, EXTRA: 1})["advertised.listeners"]
+    assert set_dynamic(secured, {**listeners(ports), "advertised.listeners": advertised}) == 42
+    for listener in ("PLAINTEXT", "OPEN"):
+        with secured.connect(listener, None if listener == "PLAINTEXT" else secured.keys.wrap()) as connection:
+            assert is_served(connection)
