@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import ssl
 from collections.abc import Iterator
@@ -404,3 +405,49 @@ def test_listeners_that_cannot_be(secured: Secured) -> None:
     for listener in ("PLAINTEXT", "OPEN"):
         with secured.connect(listener, None if listener == "PLAINTEXT" else secured.keys.wrap()) as connection:
             assert is_served(connection)
+
+
+def resident_mb(secured: Secured) -> float:
+    process = secured.cluster.brokers[0].process
+    assert process is not None
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]) / 1024
+
+
+HALF = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200)
+"""The beginning of a ClientHello."""
+
+
+def test_a_thousand_handshakes_that_stop_half_way(secured: Secured) -> None:
+    """Whoever is connected is served meanwhile, and whoever comes is let in; what they cost is bounded here."""
+    address, wrap = (HOST, secured.ports["OPEN"]), secured.keys.wrap()
+    before = resident_mb(secured)
+    with contextlib.ExitStack() as opened, secured.connect("OPEN", wrap) as bystander:
+        for number in range(1000):
+            sock = opened.enter_context(socket.create_connection(address, 20))
+            sock.sendall(HALF)
+            if number % 100 == 0:
+                assert is_served(bystander)
+        with secured.connect("OPEN", wrap) as another:
+            assert is_served(another)
+        assert is_served(bystander)
+        if secured.cluster.brokers[0].kind == "odradek":
+            assert resident_mb(secured) - before < 100
+    with secured.connect("OPEN", wrap) as connection:
+        assert is_served(connection)
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"GET / HTTP/1.1\r\n\r\n"], ids=["2 GB", "negative", "HTTP"]
+)
+def test_no_impossible_frame_within_tls(secured: Secured, garbage: bytes) -> None:
+    context = read_settings(secured.keys.client_values().get).client_context()
+    with (
+        socket.create_connection((HOST, secured.ports["OPEN"]), 20) as sock,
+        context.wrap_socket(sock, server_hostname="localhost") as tls,
+    ):
+        tls.sendall(garbage)
+        with contextlib.suppress(OSError):
+            assert tls.recv(1) == b""
+    with secured.connect("OPEN", secured.keys.wrap()) as connection:
+        assert is_served(connection)
