@@ -110,8 +110,7 @@ def listener_settings(keys: Keys) -> dict[str, str]:
             "asked",
             {
                 "ssl.keystore.type": "PEM",
-                "ssl.keystore.key": one_line(keys.broker.key_pem("pem-secret")),
-                "ssl.key.password": "pem-secret",
+                "ssl.keystore.key": one_line(keys.broker.key_pem()),
                 "ssl.keystore.certificate.chain": one_line(keys.broker.chain_pem),
                 "ssl.truststore.type": "PEM",
                 "ssl.truststore.certificates": one_line(keys.authority.pem),
