@@ -21,6 +21,8 @@ class TlsSocket(ssl.SSLSocket):
 def tls_wrapper(context: Callable[[], ssl.SSLContext]) -> SocketWrapper:
     """Encrypts a connected socket within its time-out; `context` is asked for each, for it may have been renewed.
 
+    Unlike on a plain socket, only one thread at a time may send or receive.
+
     A peer that is not trusted, or not the one that was meant, is an `OSError` (`ssl.SSLCertVerificationError`).
     """
 

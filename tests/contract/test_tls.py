@@ -19,6 +19,7 @@ from broker.dev.polling import wait_until
 from broker.dev.processes import free_ports
 from network.client.cluster_client import ClusterClient
 from network.client.connection import Connection, ConnectionFailed, SocketWrapper
+from network.protocol.errors import ProtocolError
 from network.protocol.messages.api_versions import ApiVersionsRequest
 from network.protocol.messages.find_coordinator import FindCoordinatorRequest
 from network.protocol.messages.incremental_alter_configs import (
@@ -164,7 +165,7 @@ def is_refused(secured: Secured, listener: str, wrap: SocketWrapper | None = Non
     try:
         with secured.connect(listener, wrap) as connection:
             return not is_served(connection)
-    except ConnectionFailed:
+    except (ConnectionFailed, ProtocolError):  # an alert of TLS is no answer either
         return True
 
 
