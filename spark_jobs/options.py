@@ -154,6 +154,9 @@ ALL_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "tim
 def client_security_of(given: Mapping[str, str]) -> ClientSecurity:
     """How connections are secured, of lower-cased options. Raises OptionError, without secrets."""
     properties = {name.removeprefix("kafka."): value for name, value in given.items() if name.startswith("kafka.")}
+    protocol = properties.get("security.protocol", "").strip().upper()
+    if protocol.endswith("SSL"):  # the options of TLS are not taken yet
+        raise OptionError(f"option kafka.security.protocol: {protocol} is not served, use a listener without TLS")
     try:
         return ClientSecurity.of(properties, SystemClock())
     except ValueError as error:
