@@ -35,6 +35,8 @@ class Authenticator(Protocol):
     """While False every frame of the connection goes to `receive`."""
     principal: str
     """`Type:name`; meaningful once complete."""
+    reauthenticating: bool
+    """Whether the client was authenticated before; meaningful while not complete, and for the round that completes."""
     max_frame_bytes: int
     """What a frame may announce while not complete (`sasl.server.max.receive.size`); more closes the connection."""
 

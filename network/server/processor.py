@@ -170,12 +170,21 @@ class Processor:
 
     @property
     def authentications(self) -> int:
-        """Handshakes of TLS that were all that was asked of the client."""
+        """Clients that have authenticated: by SASL, or by TLS where that was all that was asked of them."""
         return self._reader.authentications
 
     @property
     def failed_authentications(self) -> int:
         return self._reader.failed_authentications
+
+    @property
+    def reauthentications(self) -> int:
+        """Sessions of SASL that went on."""
+        return self._reader.reauthentications
+
+    @property
+    def failed_reauthentications(self) -> int:
+        return self._reader.failed_reauthentications
 
     def idle_ratio(self) -> float:
         """Share of the last second or longer that the loop spent waiting."""

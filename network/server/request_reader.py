@@ -61,6 +61,8 @@ class RequestReader:
         self.expired_sessions = 0
         self.authentications = 0
         self.failed_authentications = 0
+        self.reauthentications = 0
+        self.failed_reauthentications = 0
         self._table = table
         self._writer = writer
         self._channel = channel
@@ -344,10 +346,15 @@ class RequestReader:
         except ProtocolError as error:
             self._table.close(connection, f"failed authentication: {error}", logging.WARNING)
             return
+        again = authenticator.reauthenticating
         if step.failed:
+            self.failed_reauthentications += again
+            self.failed_authentications += not again
             connection.hold |= HOLD_CLOSING
             self._table.stop_reading(connection)
         elif authenticator.complete:
+            self.reauthentications += again
+            self.authentications += not again
             connection.info.principal = authenticator.principal
         if step.delay_ms:
             self._table.loop.call_later(step.delay_ms / 1000, self._send_step, connection, step.answer)

@@ -47,6 +47,8 @@ _SOCKET_GAUGES: dict[str, Callable[[Processor], float]] = {
     "expired-connections-killed-count": lambda processor: processor.expired_sessions,
     "successful-authentication-total": lambda processor: processor.authentications,
     "failed-authentication-total": lambda processor: processor.failed_authentications,
+    "successful-reauthentication-total": lambda processor: processor.reauthentications,
+    "failed-reauthentication-total": lambda processor: processor.failed_reauthentications,
 }
 
 

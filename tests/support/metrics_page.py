@@ -16,7 +16,7 @@ REASONS: tuple[tuple[str, str], ...] = (
     (r"kafka_server_(alter_partition|forwarding|replica_fetcher)_metrics_.*", _CLIENT),
     (r"kafka_server_(addpartitionsmanager|controller|txn_marker)_channel_metrics_.*", _CLIENT),
     (r"kafka_server_(fetch|produce|request|controllermutation)_(queue_size|exempt_request_time)", _QUOTAS),
-    (r"kafka_server_socket_server_metrics_.*(authentication|reauth).*", "every listener is plain text as yet"),
+    (r"kafka_server_socket_server_metrics_.*(authentication|reauth).*", "totals alone are counted"),
     (r"kafka_server_socket_server_metrics_.*", "measured by Kafka's selector; the processors here have other figures"),
     (r"kafka_server_kafka_metrics_count_count", "one registry holds all; see `yammer-metrics-count`"),
     (r"kafka_server_app_info_(commit_?id|starttimems)", "a text, or the same as `start-time-ms`"),

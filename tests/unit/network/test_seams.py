@@ -76,6 +76,7 @@ class PasswordAuthenticator:
 
     def __init__(self, info: ConnectionInfo, transport: Transport) -> None:
         self.complete = False
+        self.reauthenticating = False
         self.principal = ""
         self.max_frame_bytes = 100
 
@@ -129,6 +130,41 @@ def test_failed_authentication_is_answered_and_closed(servers: Servers, broker: 
     assert client.is_closed()
     assert not broker.requests
     wait_until(lambda: connections() == 0, "closed")
+    assert counted(servers) == {"failed-authentication-total": 1}
+
+
+def counted(servers: Servers) -> dict[str, float]:
+    """What the metrics say of authentications, without zeros."""
+    kinds = (
+        "successful-authentication",
+        "failed-authentication",
+        "successful-reauthentication",
+        "failed-reauthentication",
+    )
+    found = {f"{kind}-total": servers.metrics.read("socket-server-metrics", f"{kind}-total") for kind in kinds}
+    return {name: value for name, value in found.items() if value}
+
+
+def test_authenticating_again_is_counted_apart(servers: Servers, broker: EchoBroker) -> None:
+    class Again(PasswordAuthenticator):
+        """Each further handshake begins anew."""
+
+        def admits(self, header: RequestHeader, now_ns: int) -> bool:
+            if header.api_key == 17:
+                self.complete, self.reauthenticating = False, True
+            return header.api_key != 17
+
+    listener = ListenerConfig("SASL", "127.0.0.1", 0, security_protocol="SASL_PLAINTEXT", authenticator=Again)
+    client = servers.connect(servers.start(broker, listeners=[listener]), "SASL")
+    again = framed(struct.pack(">hhih", 17, 1, 3, -1) + b"\0\x01x")
+    client.send(framed(b"secret"), again, framed(b"secret"), again, framed(b"wrong"))
+    assert [client.frame() for _ in range(5)] == [b"yes", b"re", b"yes", b"re", b"no"]
+    assert client.is_closed()
+    assert counted(servers) == {
+        "successful-authentication-total": 1,
+        "successful-reauthentication-total": 1,
+        "failed-reauthentication-total": 1,
+    }
 
 
 def test_garbage_instead_of_authentication(servers: Servers, broker: EchoBroker) -> None:
