@@ -45,7 +45,8 @@ def append_as_leader(
             log.maybe_flush_metadata_file()
         local = log.local
         config = local.config
-        now_ms = log.env.clock.wall_ms()
+        clock = log.env.clock
+        now_ms = clock.wall_ms()
         validated = validate_for_leader(
             records,
             origin=origin,
@@ -53,6 +54,7 @@ def append_as_leader(
             next_offset=local.end.message_offset,
             leader_epoch=leader_epoch,
             now_ms=now_ms,
+            now_ns=clock.monotonic_ns,
         )
         batch = validated.batch
         data = validated.records
@@ -68,6 +70,8 @@ def append_as_leader(
             log.log_start_offset,
             leader_epoch,
             len(data),
+            False,
+            validated.conversion,
         )
         _write(log, info, data, (batch,), origin, verification_guard, now_ms)
     if last_offset + 1 - local.recovery_point >= config.flush_messages:

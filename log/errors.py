@@ -6,14 +6,31 @@ error code without this package knowing the protocol.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import ClassVar, NamedTuple, Self
+
+
+class RecordFault(Enum):
+    """Which of Kafka's counters of refused records an error adds to."""
+
+    MAGIC = "InvalidMagicNumberRecordsPerSec"
+    CHECKSUM = "InvalidMessageCrcRecordsPerSec"
+    OFFSET_OR_SEQUENCE = "InvalidOffsetOrSequenceRecordsPerSec"
+    NO_KEY = "NoKeyCompactedTopicRecordsPerSec"
 
 
 class LogError(Exception):
     """Base of all errors of this package."""
 
     error_name: ClassVar[str] = "UNKNOWN_SERVER_ERROR"
+    faults: Mapping[RecordFault, int] = {}
+    """What the records of a producer were refused for, and how many of them, where Kafka counts it."""
+
+    def counted_as(self, fault: RecordFault, records: int = 1) -> Self:
+        """The same error, counted."""
+        self.faults = {**self.faults, fault: records}
+        return self
 
 
 class CorruptRecordError(LogError):

@@ -94,6 +94,13 @@ class PartitionLog:
             for segment in self.local.segments:
                 segment.config = config
 
+    def has_late_transaction(self) -> bool:
+        """Whether a transaction has been open for longer than any may."""
+        if not self.producers.has_undecided:
+            return False
+        with self.lock:
+            return self.producers.has_late_transaction(self.env.clock.wall_ms())
+
     @property
     def segments(self) -> list[LogSegment]:
         """The segments at this moment, in order."""

@@ -100,6 +100,11 @@ class ProducerStateManager:
         """Whether no producer and no undecided transaction is known."""
         return not self._entries and not self._unreplicated
 
+    @property
+    def producer_count(self) -> int:
+        """Producers that are known."""
+        return len(self._entries)
+
     def last_entry(self, producer_id: int) -> ProducerStateEntry | None:
         """What is known about a producer."""
         return self._entries.get(producer_id)

@@ -229,7 +229,7 @@ def _answer(call: Call[FetchRequest], tp: TopicPartition, result: LogReadResult,
     if result.preferred_read_replica >= 0:
         answer.preferred_read_replica = result.preferred_read_replica
     if version < FIRST_VERSION_WITH_ZSTD and not is_follower:
-        convert_answer(answer, tp, version, call.broker.replica_manager)
+        call.raw.converted(convert_answer(answer, tp, version, call.broker.replica_manager))
     return answer
 
 

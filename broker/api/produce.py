@@ -187,8 +187,10 @@ def _check_transactional(call: Call[ProduceRequest], request: ProduceRequest) ->
 
 def _respond(call: Call[ProduceRequest], request: ProduceRequest, results: Results) -> None:
     if request.acks == 0:
+        for result in results.values():
+            call.raw.converted(result.conversion)
         if any(result.error is not _NONE for result in results.values()):
-            call.close_connection()
+            call.close_connection(_answer_of(results))
         else:
             call.respond(None)
         return
@@ -206,6 +208,8 @@ def _respond(call: Call[ProduceRequest], request: ProduceRequest, results: Resul
                 log_append_time_ms=result.log_append_time_ms,
                 log_start_offset=result.log_start_offset,
             )
+            if result.conversion is not None:
+                call.raw.converted(result.conversion)
             if result.error is not _NONE:
                 version = call.header.api_version
                 _set_error(answer, result, version)
@@ -223,6 +227,12 @@ def _respond(call: Call[ProduceRequest], request: ProduceRequest, results: Resul
     if leaders is not None:
         response.node_endpoints = endpoints(call, leaders, NodeEndpoint)
     call.respond(response)
+
+
+def _answer_of(results: Results) -> ProduceResponse:
+    """What acks=0 is not sent, with all that is counted of it."""
+    answers = [PartitionProduceResponse(index=tp.partition, error_code=result.error) for tp, result in results.items()]
+    return ProduceResponse(responses=[TopicProduceResponse(name="", partition_responses=answers)])
 
 
 def _once(topics: list[TopicProduceResponse]) -> list[TopicProduceResponse]:

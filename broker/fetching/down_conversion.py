@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from log.records.old_formats import down_convert, iter_entries
+from log.records.old_formats import down_converted, iter_entries
+from log.records.validation import Conversion
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.fetch import PartitionData
 
@@ -19,36 +20,41 @@ FIRST_VERSION_WITH_ZSTD = 10
 FIRST_VERSION_OF_MAGIC_2 = 4
 
 
-def convert_answer(answer: PartitionData, tp: TopicPartition, version: int, manager: ReplicaManager) -> None:
+def convert_answer(
+    answer: PartitionData, tp: TopicPartition, version: int, manager: ReplicaManager
+) -> Conversion | None:
     """Convert the records of `answer` in place if `version` is too old for them, or replace them by an error.
 
-    There is nothing to do from `FIRST_VERSION_WITH_ZSTD` on.
+    Returns what a conversion took. There is nothing to do from `FIRST_VERSION_WITH_ZSTD` on.
     """
     partition = manager.partitions.get(tp)
     log = None if partition is None else partition.log
     if log is None:
-        return
+        return None
     if log.config.compression_type == "zstd":
         _fail(answer, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-        return
+        return None
     if version >= FIRST_VERSION_OF_MAGIC_2:
-        return
+        return None
     records: Any = answer.records
     if records is None or not len(records):
-        return
+        return None
     magic = 0 if version <= 1 else 1
     data = records if isinstance(records, bytes) else records.read()
     if len(data) <= _MAGIC_AT or data[_MAGIC_AT] <= magic:
-        return
+        return None
     if not log.config.message_downconversion_enable:
         _fail(answer, ErrorCode.UNSUPPORTED_VERSION)
-        return
-    converted = down_convert(iter_entries(data), magic)
+        return None
+    began_ns = manager.clock.monotonic_ns()
+    batches = list(down_converted(iter_entries(data), magic))
+    converted = b"".join(piece for piece, _ in batches)
     if not isinstance(records, bytes):
         records.release()
     answer.records = converted
-    manager.metrics.topic(tp.topic).fetch_conversions.mark()
-    manager.metrics.all_topics.fetch_conversions.mark()
+    count = sum(records for _, records in batches)
+    manager.metrics.fetch_converted(tp.topic, count)
+    return Conversion(count, manager.clock.monotonic_ns() - began_ns, len(converted))
 
 
 def _fail(answer: PartitionData, code: ErrorCode) -> None:

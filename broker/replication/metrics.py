@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 
+from log.errors import RecordFault
 from log.topic_partition import TopicPartition
 from timer.metrics import Meter, Metrics
 
@@ -21,7 +23,6 @@ class TopicMeters:
         "failed_fetch",
         "failed_produce",
         "fetch_conversions",
-        "invalid_magic",
         "messages_in",
         "produce_conversions",
         "reassignment_bytes_in",
@@ -78,6 +79,7 @@ class ReplicaMetrics:
         self._traffic_lock = threading.Lock()
         self.all_topics = TopicMeters(metrics, None)
         self._topics: dict[str, TopicMeters] = {}
+        self._refused = {fault: metrics.meter(_SERVER, _TOPIC, fault.value) for fault in RecordFault}
         self.expands = metrics.meter(_SERVER, "ReplicaManager", "IsrExpandsPerSec")
         self.shrinks = metrics.meter(_SERVER, "ReplicaManager", "IsrShrinksPerSec")
         self.failed = metrics.meter(_SERVER, "ReplicaManager", "FailedIsrUpdatesPerSec")
@@ -120,6 +122,23 @@ class ReplicaMetrics:
         for meters in (self.topic(topic), self.all_topics):
             meters.total_produce.mark()
             meters.failed_produce.mark()
+
+    def refused(self, faults: Mapping[RecordFault, int]) -> None:
+        """Records of a producer that are not taken."""
+        for fault, count in faults.items():
+            self._refused[fault].mark(count)
+
+    def produce_converted(self, topic: str, records: int) -> None:
+        """Records of a producer that are written in another format or codec than they came in."""
+        if records:
+            self.topic(topic).produce_conversions.mark(records)
+            self.all_topics.produce_conversions.mark(records)
+
+    def fetch_converted(self, topic: str, records: int) -> None:
+        """Records that a consumer gets in an older format."""
+        if records:
+            self.topic(topic).fetch_conversions.mark(records)
+            self.all_topics.fetch_conversions.mark(records)
 
     def flush(self) -> None:
         """Give the meters what has been counted."""

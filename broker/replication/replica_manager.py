@@ -36,6 +36,7 @@ from broker.replication.waiting.delayed_fetch import DelayedFetch, FetchCallback
 from broker.replication.waiting.delayed_produce import DelayedProduce, ProduceCallback
 from broker.replication.waiting.purgatories import DelayedOperations
 from broker.requests.action_queue import ActionQueue
+from log.errors import LogError
 from log.management.manager import LogManager
 from log.partition_log import PartitionLog
 from log.producer_entry import VerificationGuard
@@ -279,13 +280,19 @@ class ReplicaManager:
             self._action_queue.add(partial(self._after_append, tp, moved))
         first, last = info.first_offset, info.last_offset
         self.metrics.appended(tp.topic, len(records), last - first + 1)
-        return PartitionAppendResult(_NONE, first, last, info.log_append_time, info.log_start_offset)
+        result = PartitionAppendResult(_NONE, first, last, info.log_append_time, info.log_start_offset)
+        if info.conversion is not None:
+            result.conversion = info.conversion
+            self.metrics.produce_converted(tp.topic, info.conversion.records)
+        return result
 
     def _append_failure(self, tp: TopicPartition, error: Exception) -> PartitionAppendResult:
         code, message = error_of(error)
         if code is ErrorCode.UNKNOWN_SERVER_ERROR:
             logger.error("append to %s failed", tp, exc_info=error)
         self.metrics.append_failed(tp.topic)
+        if isinstance(error, LogError):
+            self.metrics.refused(error.faults)
         record_errors: Sequence[Any] = getattr(error, "record_errors", ())
         log_start = -1
         if record_errors:
@@ -434,4 +441,14 @@ def _register_gauges(manager: ReplicaManager, metrics: Metrics) -> None:
     gauge("UnderReplicatedPartitions", count(lambda partition: partition.is_under_replicated))
     gauge("UnderMinIsrPartitionCount", count(lambda partition: partition.is_under_min_isr))
     gauge("AtMinIsrPartitionCount", count(lambda partition: partition.is_at_min_isr))
+    gauge(
+        "PartitionsWithLateTransactionsCount",
+        count(lambda partition: partition.log is not None and partition.log.has_late_transaction()),
+    )
+    gauge(
+        "ProducerIdCount",
+        lambda: float(
+            sum(each.log.producers.producer_count for each in manager.partitions.online() if each.log is not None)
+        ),
+    )
     gauge("ReassigningPartitions", count(lambda partition: partition.is_reassigning))

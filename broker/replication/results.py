@@ -11,6 +11,7 @@ from network.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from log.fetch_data import FetchIsolation
+    from log.records.validation import Conversion
 
 CONSUMER_REPLICA_ID = -1
 DEBUGGING_REPLICA_ID = -2
@@ -24,6 +25,7 @@ class PartitionAppendResult:
 
     __slots__ = (
         "base_offset",
+        "conversion",
         "error",
         "error_message",
         "last_offset",
@@ -43,6 +45,7 @@ class PartitionAppendResult:
         error_message: str | None = None,
     ) -> None:
         self.error = error
+        self.conversion: Conversion | None = None
         self.base_offset = base_offset
         self.last_offset = last_offset
         self.log_append_time_ms = log_append_time_ms

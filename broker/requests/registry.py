@@ -76,12 +76,12 @@ class Call(Generic[RequestT]):
         self._answered = True
         self._raw.respond(response)
 
-    def close_connection(self) -> None:
-        """End the connection instead of answering."""
+    def close_connection(self, unsent: Any | None = None) -> None:
+        """End the connection instead of answering; the errors in `unsent`, the answer that is not sent, count."""
         if self._answered:
             raise AssertionError(f"{self.header} is answered twice")
         self._answered = True
-        self._raw.close_connection()
+        self._raw.close_connection(unsent)
 
     def start_throttle(self, throttle_time_ms: int) -> None:
         """Stop reading from the connection for a while; must precede the answer."""

@@ -27,12 +27,14 @@ from network.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from timer.clock import Clock
+from timer.metrics import NULL_METRICS, Metrics
 from timer.scheduler import ScheduledTask, Scheduler
 from timer.worker import Workers
 
 logger = logging.getLogger(__name__)
 
 REGROUP_INTERVAL_MS = 100
+_GROUP, _TYPE = "kafka.coordinator.transaction", "TransactionMarkerChannelManager"
 
 RETRIED = frozenset(
     {
@@ -87,6 +89,7 @@ class PendingMarkers:
 class _Entry:
     pending: PendingMarkers
     partitions: list[TopicPartition]
+    without_leader: bool = False
 
 
 class MarkerManager:
@@ -102,6 +105,7 @@ class MarkerManager:
         threaded: bool = True,
         clock: Clock | None = None,
         workers: Workers | None = None,
+        metrics: Metrics = NULL_METRICS,
     ) -> None:
         self._store = store
         self._leaders = leaders
@@ -116,6 +120,8 @@ class MarkerManager:
         self._unfinished: list[PendingMarkers] = []
         self._pending: dict[int, set[PendingMarkers]] = {}
         self._task: ScheduledTask | None = None
+        metrics.gauge(_GROUP, _TYPE, "UnknownDestinationQueueSize", self._without_leader)
+        metrics.gauge(_GROUP, _TYPE, "LogAppendRetryQueueSize", lambda: len(self._unfinished))
 
     def startup(self) -> None:
         """Begin the regroup rounds."""
@@ -151,6 +157,10 @@ class MarkerManager:
             for pending in self._pending.pop(state_partition, set()):
                 pending.dropped = True
 
+    def _without_leader(self) -> int:
+        with self._lock:
+            return sum(entry.without_leader for entry in self._regroup)
+
     def _enqueue(self, pending: PendingMarkers, partitions: list[TopicPartition]) -> None:
         by_leader: dict[int, list[TopicPartition]] = {}
         homeless: list[TopicPartition] = []
@@ -166,7 +176,7 @@ class MarkerManager:
                 by_leader.setdefault(leader, []).append(partition)
         if homeless:
             with self._lock:
-                self._regroup.append(_Entry(pending, homeless))
+                self._regroup.append(_Entry(pending, homeless, without_leader=True))
         for leader, owned in by_leader.items():
             with self._lock:
                 self._queues.setdefault(leader, []).append(_Entry(pending, owned))

@@ -21,6 +21,7 @@ from log.records.batch import HEADER_SIZE
 from log.records.record import BatchBuilder, Record, iter_records
 from network.protocol.errors import ApiError, ErrorCode
 from timer.clock import Clock
+from timer.metrics import NULL_METRICS, Metrics
 
 logger = logging.getLogger(__name__)
 
@@ -37,12 +38,20 @@ class TransactionStateManager:
     ownership's is taken, never the other way round.
     """
 
-    def __init__(self, log: CoordinatorLog, partitions: int, clock: Clock, config: TransactionConfig) -> None:
+    def __init__(
+        self,
+        log: CoordinatorLog,
+        partitions: int,
+        clock: Clock,
+        config: TransactionConfig,
+        metrics: Metrics = NULL_METRICS,
+    ) -> None:
         self.is_active = False
         self.partitions = partitions
         self._log = log
         self._clock = clock
         self._config = config
+        self._load_times = metrics.histogram("kafka.server", "transaction-coordinator-metrics", "partition-load-time")
         # Every use of an id carries the epoch under which it was looked up, so a later epoch starts from the log.
         self._ownership: Ownership[Ids] = Ownership(reloads=True)
 
@@ -72,13 +81,15 @@ class TransactionStateManager:
             raise
         if not self._ownership.finish_load(partition, epoch, loaded):
             return []
+        took_ms = self._clock.monotonic_ms() - started
+        self._load_times.update(took_ms)
         logger.info(
             "loaded %d transactional ids of %s-%d at epoch %d in %d ms",
             len(loaded),
             TRANSACTION_TOPIC,
             partition,
             epoch,
-            self._clock.monotonic_ms() - started,
+            took_ms,
         )
         return [metadata for metadata in loaded.values() if metadata.state in PREPARED]
 

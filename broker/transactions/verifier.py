@@ -21,10 +21,13 @@ from network.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from timer.clock import Clock
+from timer.clock import Clock, SystemClock
+from timer.metrics import NULL_METRICS, Metrics
 from timer.worker import Workers
 
 logger = logging.getLogger(__name__)
+
+_GROUP, _TYPE = "kafka.server", "AddPartitionsToTxnManager"
 
 
 class UnsupportedByPeerError(Exception):
@@ -54,6 +57,7 @@ class TransactionVerifier:
         threaded: bool = True,
         clock: Clock | None = None,
         workers: Workers | None = None,
+        metrics: Metrics = NULL_METRICS,
     ) -> None:
         self._coordinators = coordinators
         self._transport = transport
@@ -61,7 +65,11 @@ class TransactionVerifier:
             "AddPartitionsToTxnSenderThread", self.step, threaded=threaded, clock=clock, workers=workers
         )
         self._lock = threading.Lock()
-        self._waiting: dict[int, dict[str, Question]] = {}
+        self._clock = clock or SystemClock()
+        # With the time at which it was asked.
+        self._waiting: dict[int, dict[str, tuple[Question, int]]] = {}
+        self._times = metrics.histogram(_GROUP, _TYPE, "VerificationTimeMs")
+        self._failures = metrics.meter(_GROUP, _TYPE, "VerificationFailureRate")
 
     def verify(self, question: Question) -> None:
         """Ask whether the partitions belong to the producer's open transaction.
@@ -74,24 +82,25 @@ class TransactionVerifier:
         if broker_id is None:
             question.answer(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
+        asked_ms = self._clock.monotonic_ms()
         with self._lock:
             waiting = self._waiting.setdefault(broker_id, {})
-            earlier = waiting.get(transactional_id)
+            earlier, earlier_ms = waiting.get(transactional_id, (None, 0))
             if earlier is None or earlier.producer_epoch <= epoch:
-                waiting[transactional_id] = question
+                waiting[transactional_id] = question, asked_ms
         if earlier is not None:
             if earlier.producer_epoch > epoch:
-                question.answer(ErrorCode.INVALID_PRODUCER_EPOCH)
+                self._fail(question, asked_ms, ErrorCode.INVALID_PRODUCER_EPOCH)
                 return
             stale = earlier.producer_epoch < epoch
-            earlier.answer(ErrorCode.INVALID_PRODUCER_EPOCH if stale else ErrorCode.NETWORK_EXCEPTION)
+            self._fail(earlier, earlier_ms, ErrorCode.INVALID_PRODUCER_EPOCH if stale else ErrorCode.NETWORK_EXCEPTION)
         self._workers.wake(broker_id)
 
     def shutdown(self) -> None:
         """End the threads; what still waits is answered NETWORK_EXCEPTION."""
         self._workers.shutdown()
         with self._lock:
-            left = [question for waiting in self._waiting.values() for question in waiting.values()]
+            left = [question for waiting in self._waiting.values() for question, _ in waiting.values()]
             self._waiting.clear()
         for question in left:
             question.answer(ErrorCode.NETWORK_EXCEPTION)
@@ -102,23 +111,24 @@ class TransactionVerifier:
             questions = list(self._waiting.pop(broker_id, {}).values())
         if not questions:
             return
-        request = AddPartitionsToTxnRequest(transactions=[_transaction(question) for question in questions])
+        request = AddPartitionsToTxnRequest(transactions=[_transaction(question) for question, _ in questions])
         try:
             response = self._transport(broker_id, request)
         except UnsupportedByPeerError:
-            for question in questions:
+            for question, asked_ms in questions:
+                self._count(asked_ms, 0)
                 question.answer(ErrorCode.NONE)
             return
         except Exception as error:
-            for question in questions:
-                question.answer(ErrorCode.NETWORK_EXCEPTION)
+            for question, asked_ms in questions:
+                self._fail(question, asked_ms, ErrorCode.NETWORK_EXCEPTION)
             if not isinstance(error, OSError):
                 raise
             logger.info("verification by broker %d failed: %s", broker_id, error)
             return
         if response.error_code != ErrorCode.NONE:
-            for question in questions:
-                question.answer(_shown(ErrorCode.of(response.error_code)))
+            for question, asked_ms in questions:
+                self._fail(question, asked_ms, _shown(ErrorCode.of(response.error_code)))
             return
         answers = {
             result.transactional_id: {
@@ -128,9 +138,20 @@ class TransactionVerifier:
             }
             for result in response.results_by_transaction
         }
-        for question in questions:
+        for question, asked_ms in questions:
             errors = answers.get(question.transactional_id, {})
-            question.verdict({tp: _shown(errors.get(tp, ErrorCode.NETWORK_EXCEPTION)) for tp in question.partitions})
+            verdict = {tp: _shown(errors.get(tp, ErrorCode.NETWORK_EXCEPTION)) for tp in question.partitions}
+            self._count(asked_ms, sum(error is not ErrorCode.NONE for error in verdict.values()))
+            question.verdict(verdict)
+
+    def _fail(self, question: Question, asked_ms: int, error: ErrorCode) -> None:
+        self._count(asked_ms, len(question.partitions))
+        question.answer(error)
+
+    def _count(self, asked_ms: int, failures: int) -> None:
+        """One question is about to be answered, for so many partitions with an error."""
+        self._times.update(self._clock.monotonic_ms() - asked_ms)
+        self._failures.mark(failures)
 
 
 # Errors of the coordinator as the waiting append sees them; the rest pass unchanged.

@@ -109,10 +109,16 @@ class Transactions:
         topic = InternalTopic(
             TRANSACTION_TOPIC, broker.replica_manager, lambda question: self.verifier.verify(question)
         )
-        store = TransactionStateManager(topic, self._partitions, broker.clock, settings)
+        store = TransactionStateManager(topic, self._partitions, broker.clock, settings, broker.metrics)
         self._leaders = MetadataLeaders(broker)
         markers = MarkerManager(
-            store, self._leaders, self._send_markers, scheduler, clock=broker.clock, workers=broker.workers
+            store,
+            self._leaders,
+            self._send_markers,
+            scheduler,
+            clock=broker.clock,
+            workers=broker.workers,
+            metrics=broker.metrics,
         )
         self.coordinator = TransactionCoordinator(
             store,
@@ -122,7 +128,9 @@ class Transactions:
             broker.clock,
             settings,
         )
-        self.verifier = TransactionVerifier(self._coordinator_of, self._ask, clock=broker.clock, workers=broker.workers)
+        self.verifier = TransactionVerifier(
+            self._coordinator_of, self._ask, clock=broker.clock, workers=broker.workers, metrics=broker.metrics
+        )
 
         broker.txn_coordinator = self.coordinator
         broker.transaction_verifier = self.verifier

@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 from typing import TypeAlias
 
-from log.errors import CorruptRecordError
+from log.errors import CorruptRecordError, RecordFault
 from log.records.checksum import crc32c
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -220,14 +220,15 @@ class RecordBatch(CodecAttributes):
         """Raises CorruptRecordError when the batch is too small, cut off or its checksum is wrong."""
         size = self.batch_length + LOG_OVERHEAD
         if size < HEADER_SIZE:
-            raise CorruptRecordError(f"a record batch of {size} bytes is smaller than its header")
+            error = CorruptRecordError(f"a record batch of {size} bytes is smaller than its header")
+            raise error.counted_as(RecordFault.CHECKSUM)
         if size > len(self.buffer) - self.position:
             raise CorruptRecordError(f"a record batch of {size} bytes is cut off")
         computed = self.compute_crc()
         if computed != self.crc:
             raise CorruptRecordError(
                 f"record batch at offset {self.base_offset} has checksum {self.crc} but its bytes give {computed}"
-            )
+            ).counted_as(RecordFault.CHECKSUM)
 
     # Changes in place.
 

@@ -15,6 +15,7 @@ from log.errors import (
     CorruptRecordError,
     InvalidRecordError,
     RecordError,
+    RecordFault,
     UnsupportedCompressionTypeError,
 )
 from log.records.batch import (
@@ -44,6 +45,12 @@ _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
 _MIN_MESSAGE = {0: 14, 1: 22}
 """The smallest message (behind offset and size) of each magic."""
+
+
+class WrongMagic(RecordError):
+    """A message of another magic than its wrapper."""
+
+    __slots__ = ()
 
 
 class LegacyBatch(CodecAttributes):
@@ -133,7 +140,7 @@ class LegacyBatch(CodecAttributes):
             raise CorruptRecordError(
                 f"message of magic {self.magic} at offset {self.last_offset} is too small, cut off, or has a wrong "
                 "checksum"
-            )
+            ).counted_as(RecordFault.CHECKSUM)
 
     def iter_records(
         self,
@@ -154,7 +161,8 @@ class LegacyBatch(CodecAttributes):
                 message = f"inner message {index} is compressed or of another magic than its wrapper"
                 if record_errors is None:
                     raise InvalidRecordError(message)
-                record_errors.append(RecordError(first_index + index, message))
+                error = WrongMagic if entry.magic != self.magic else RecordError
+                record_errors.append(error(first_index + index, message))
                 continue
             if check_inner and entry is not self:
                 entry.ensure_valid()
@@ -305,10 +313,19 @@ def down_convert(
     compressed batch stays whole). Headers are lost. Batches that are already old enough pass unchanged. Raises
     UnsupportedCompressionTypeError for zstd, which old readers do not know.
     """
-    out = bytearray()
+    return b"".join(data for data, _ in down_converted(batches, magic, first_offset, limit))
+
+
+def down_converted(
+    batches: Iterable[RecordBatch | LegacyBatch],
+    magic: int,
+    first_offset: int = 0,
+    limit: int = DECOMPRESSION_LIMIT,
+) -> Iterator[tuple[bytes, int]]:
+    """What `down_convert` makes of each batch that is not left out, and how many records were converted for it."""
     for batch in batches:
         if batch.magic <= magic:
-            out += batch.view
+            yield bytes(batch.view), 0
             continue
         if batch.is_control:
             continue
@@ -324,10 +341,10 @@ def down_convert(
             continue
         kind = max(CREATE_TIME, batch.timestamp_type)
         if codec == Codec.NONE:
-            for record in found:
-                out += encode_message(
-                    magic, record.offset, record.timestamp, record.key, record.value, timestamp_type=kind
-                )
+            plain = (
+                encode_message(magic, record.offset, record.timestamp, record.key, record.value, timestamp_type=kind)
+                for record in found
+            )
+            yield b"".join(plain), len(found)
         else:
-            out += encode_wrapper(magic, found, codec, timestamp_type=kind)
-    return bytes(out)
+            yield bytes(encode_wrapper(magic, found, codec, timestamp_type=kind)), len(found)

@@ -281,6 +281,11 @@ class BatchBuilder:
             self.max_timestamp, self.offset_of_max_timestamp = timestamp, offset
         return offset
 
+    @property
+    def uncompressed_size(self) -> int:
+        """Bytes of the batch so far, had it no codec."""
+        return HEADER_SIZE + self._records_size
+
     def build(self, last_offset: int | None = None) -> bytearray:
         """The finished batch. `last_offset` overrides the offset of the last record (compaction keeps the old one)."""
         if self.count == 0:

@@ -7,15 +7,17 @@ when the offsets inside a compressed batch have gaps, or when it arrives in an o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from log.config import MAX_INT64, LogConfig
 from log.errors import (
     InvalidRecordError,
     InvalidTimestampError,
     RecordError,
+    RecordFault,
     RecordTooLargeError,
 )
 from log.records.batch import (
@@ -34,7 +36,7 @@ from log.records.batch import (
 from log.records.buffers import underlying
 from log.records.checksum import crc32c
 from log.records.compression import DECOMPRESSION_LIMIT, Codec, codec_for, codec_named
-from log.records.old_formats import LegacyBatch, iter_entries
+from log.records.old_formats import LegacyBatch, WrongMagic, iter_entries
 from log.records.record import BatchBuilder, Record, iter_records, record_bytes
 from log.records.record_walk import walk_records
 
@@ -53,13 +55,24 @@ class AppendOrigin(Enum):
     REPLICATION = "replication"
 
 
+class Conversion(NamedTuple):
+    """What an append had to do beyond checking records where they lie."""
+
+    records: int
+    """Written anew, in another format or codec."""
+    time_ns: int
+    """Spent on that."""
+    memory_bytes: int
+    """Taken for decompressed and for rebuilt records."""
+
+
 @dataclass(slots=True)
 class ValidatedRecords:
     """Records ready to be written.
 
     `records` are the bytes: the caller's buffer, changed in place, or a new one if `rebuilt`. `batch` is the header of
     the one batch in them. `max_timestamp` belongs to the batch; `offset_of_max_timestamp` is its last offset.
-    `log_append_time` is -1 unless the topic uses LogAppendTime.
+    `log_append_time` is -1 unless the topic uses LogAppendTime. `conversion`: None where nothing was decompressed.
     """
 
     records: memoryview
@@ -67,6 +80,7 @@ class ValidatedRecords:
     source_codec: int
     log_append_time: int
     rebuilt: bool
+    conversion: Conversion | None = None
 
     @property
     def first_offset(self) -> int:
@@ -89,6 +103,10 @@ class ValidatedRecords:
         return self.batch.record_count
 
 
+def _untimed() -> int:
+    return 0
+
+
 def validate_for_leader(
     records: Buffer,
     *,
@@ -97,13 +115,15 @@ def validate_for_leader(
     next_offset: int,
     leader_epoch: int,
     now_ms: int,
+    now_ns: Callable[[], int] = _untimed,
     decompression_limit: int = DECOMPRESSION_LIMIT,
 ) -> ValidatedRecords:
     """Checks the records of one append and gives them offsets from `next_offset`.
 
     A writable buffer is changed in place (only after all checks have passed); read-only bytes are copied. What follows
     the last complete batch is dropped. Raises CorruptRecordError, InvalidRecordError, InvalidTimestampError,
-    RecordTooLargeError, UnknownCompressionError, DecompressionError; nothing has changed then.
+    RecordTooLargeError, UnknownCompressionError, DecompressionError; nothing has changed then. `now_ns` is a monotonic
+    clock that tells how long conversions take.
     """
     view = records if isinstance(records, memoryview) else memoryview(records)
     if view.readonly:
@@ -117,17 +137,22 @@ def validate_for_leader(
     first = batches[0]
     source = codec_for(first.codec)
     target = source if config.compression_type == "producer" else codec_named(config.compression_type)
+    began_ns = now_ns()
     if isinstance(first, LegacyBatch):
-        return _convert(batches, source, target, config, next_offset, leader_epoch, now_ms, decompression_limit)
+        builder = _batch_builder(target, config, next_offset, leader_epoch, now_ms)
+        found = _legacy_records(batches, config, now_ms, decompression_limit)
+        converted = _rebuild(found, builder, source, config, now_ms)
+        memory = builder.uncompressed_size * (1 if source == target == Codec.NONE else 2)
+        converted.conversion = Conversion(builder.count, now_ns() - began_ns, memory)
+        return converted
     if origin is AppendOrigin.CLIENT:
         _check_client_batch(first)
     in_place = source == target or (first.is_control and source == Codec.NONE)
     if origin is not AppendOrigin.CLIENT and in_place:
         # Coordinators hand in what this process has built.
-        max_timestamp = first.max_timestamp
+        max_timestamp, memory = first.max_timestamp, 0
     else:
-        deltas = _check_records(first, config, now_ms, decompression_limit)
-        max_timestamp, offsets_in_sequence = deltas
+        max_timestamp, offsets_in_sequence, memory = _check_records(first, config, now_ms, decompression_limit)
         in_place = in_place and (offsets_in_sequence or source == Codec.NONE)
     append_time = config.message_timestamp_type == "LogAppendTime"
     if in_place:
@@ -138,17 +163,13 @@ def validate_for_leader(
             first.set_max_timestamp(CREATE_TIME, max_timestamp)
         if len(view) != first.size_in_bytes:
             view = first.view
-        return ValidatedRecords(view, first, source, now_ms if append_time else NO_TIMESTAMP, rebuilt=False)
-    return _rebuild(
-        iter_records(first, decompression_limit),
-        first,
-        source,
-        target,
-        config,
-        next_offset,
-        leader_epoch,
-        now_ms,
-    )
+        conversion = Conversion(0, 0, memory) if source != Codec.NONE and memory else None
+        append_ms = now_ms if append_time else NO_TIMESTAMP
+        return ValidatedRecords(view, first, source, append_ms, rebuilt=False, conversion=conversion)
+    builder = _batch_builder(target, config, next_offset, leader_epoch, now_ms, first)
+    built = _rebuild(iter_records(first, decompression_limit), builder, source, config, now_ms)
+    built.conversion = Conversion(builder.count, now_ns() - began_ns, memory + builder.uncompressed_size)
+    return built
 
 
 def _plain_batch(records: memoryview, max_bytes: int) -> RecordBatch | None:
@@ -196,7 +217,7 @@ def _shallow_checks(records: Buffer, origin: AppendOrigin, max_bytes: int) -> Se
     if len(batches) > 1 and (first.magic >= 2 or first.is_compressed):
         raise InvalidRecordError("expected one record batch, found several")
     if any(batch.magic != first.magic for batch in batches):
-        raise InvalidRecordError("the batches have different formats")
+        raise InvalidRecordError("the batches have different formats").counted_as(RecordFault.MAGIC)
     return batches
 
 
@@ -212,24 +233,25 @@ def _check_shallow(batch: RecordBatch | LegacyBatch, origin: AppendOrigin, max_b
 
 def _check_client_batch(batch: RecordBatch) -> None:
     if batch.last_offset_delta < 0:
-        raise InvalidRecordError(f"the last offset delta {batch.last_offset_delta} is negative")
+        raise _offset_fault(f"the last offset delta {batch.last_offset_delta} is negative")
     if batch.record_count <= 0:
-        raise InvalidRecordError(f"the record count {batch.record_count} is not positive")
+        raise _offset_fault(f"the record count {batch.record_count} is not positive")
     if batch.last_offset_delta + 1 != batch.record_count:
-        raise InvalidRecordError(
-            f"{batch.record_count} records do not fit the last offset delta {batch.last_offset_delta}"
-        )
+        raise _offset_fault(f"{batch.record_count} records do not fit the last offset delta {batch.last_offset_delta}")
     if batch.is_control:
-        raise InvalidRecordError("clients may not write control batches")
+        raise _offset_fault("clients may not write control batches")
     if batch.has_producer_id and batch.base_sequence < 0:
-        raise InvalidRecordError(
-            f"the batch of producer {batch.producer_id} has the sequence number {batch.base_sequence}"
-        )
+        raise _offset_fault(f"the batch of producer {batch.producer_id} has the sequence number {batch.base_sequence}")
 
 
-def _check_records(batch: RecordBatch, config: LogConfig, now_ms: int, limit: int) -> tuple[int, bool]:
-    """(largest record timestamp, whether the offset deltas count up from 0)."""
-    largest_delta, smallest_delta, in_sequence, null_keys = walk_records(record_bytes(batch, limit), batch.record_count)
+def _offset_fault(message: str) -> InvalidRecordError:
+    return InvalidRecordError(message).counted_as(RecordFault.OFFSET_OR_SEQUENCE)
+
+
+def _check_records(batch: RecordBatch, config: LogConfig, now_ms: int, limit: int) -> tuple[int, bool, int]:
+    """(largest record timestamp, whether the offset deltas count up from 0, size without a codec)."""
+    plain = record_bytes(batch, limit)
+    largest_delta, smallest_delta, in_sequence, null_keys = walk_records(plain, batch.record_count)
     if batch.attributes & TIMESTAMP_TYPE_MASK:
         largest = smallest = batch.max_timestamp
     else:
@@ -241,7 +263,7 @@ def _check_records(batch: RecordBatch, config: LogConfig, now_ms: int, limit: in
             check_record(record, index, batch.timestamp_type, config, now_ms)
             for index, record in enumerate(iter_records(batch, limit))
         )
-    return largest, in_sequence
+    return largest, in_sequence, HEADER_SIZE + len(plain)
 
 
 def _timestamps_pass(batch: RecordBatch, largest: int, smallest: int, config: LogConfig, now_ms: int) -> bool:
@@ -255,6 +277,12 @@ def _timestamps_pass(batch: RecordBatch, largest: int, smallest: int, config: Lo
     return (before == MAX_INT64 or now_ms - smallest <= before) and (after == MAX_INT64 or largest - now_ms <= after)
 
 
+class _NoKey(RecordError):
+    """A record without a key in a compacted topic."""
+
+    __slots__ = ()
+
+
 class _TimestampFault(RecordError):
     """A record error that makes the whole answer INVALID_TIMESTAMP."""
 
@@ -264,7 +292,7 @@ class _TimestampFault(RecordError):
 def check_record(record: Record, index: int, timestamp_type: int, config: LogConfig, now_ms: int) -> RecordError | None:
     """What the topic's settings refuse about one record, or None."""
     if config.compact and record.key is None:
-        return RecordError(index, "a record of a compacted topic needs a key")
+        return _NoKey(index, "a record of a compacted topic needs a key")
     timestamp = record.timestamp
     if config.message_timestamp_type == "LogAppendTime":
         if timestamp_type == LOG_APPEND_TIME:
@@ -290,28 +318,30 @@ def _raise_record_errors(found: Iterable[RecordError | None]) -> None:
     if not errors:
         return
     plain = [RecordError(error.batch_index, error.message) for error in errors]
-    if any(isinstance(error, _TimestampFault) for error in errors):
-        raise InvalidTimestampError(f"{len(errors)} record(s) are refused, the first: {plain[0].message}", plain)
-    raise InvalidRecordError(f"{len(errors)} record(s) are refused, the first: {plain[0].message}", plain)
+    kind = InvalidTimestampError if any(isinstance(error, _TimestampFault) for error in errors) else InvalidRecordError
+    refusal = kind(f"{len(errors)} record(s) are refused, the first: {plain[0].message}", plain)
+    for fault, cause in ((RecordFault.NO_KEY, _NoKey), (RecordFault.MAGIC, WrongMagic)):
+        count = sum(isinstance(error, cause) for error in errors)
+        if count:
+            refusal.counted_as(fault, count)
+    raise refusal
 
 
-def _rebuild(
-    found: Iterable[Record],
-    producer: RecordBatch | None,
-    source: Codec,
+def _batch_builder(
     target: Codec,
     config: LogConfig,
     next_offset: int,
     leader_epoch: int,
     now_ms: int,
-) -> ValidatedRecords:
-    append_time = config.message_timestamp_type == "LogAppendTime"
+    producer: RecordBatch | None = None,
+) -> BatchBuilder:
+    """For the batch that replaces what came; `producer` is that batch, if it is of the current format."""
     builder = BatchBuilder(
         base_offset=next_offset,
         codec=target,
         level=_level(target, config),
         partition_leader_epoch=leader_epoch,
-        log_append_time=now_ms if append_time else None,
+        log_append_time=now_ms if config.message_timestamp_type == "LogAppendTime" else None,
     )
     if producer is not None:
         builder.producer_id = producer.producer_id
@@ -319,6 +349,12 @@ def _rebuild(
         builder.base_sequence = producer.base_sequence
         builder.transactional = producer.is_transactional
         builder.control = producer.is_control
+    return builder
+
+
+def _rebuild(
+    found: Iterable[Record], builder: BatchBuilder, source: Codec, config: LogConfig, now_ms: int
+) -> ValidatedRecords:
     try:
         for record in found:
             builder.append(record.timestamp, record.key, record.value, record.headers)
@@ -332,9 +368,8 @@ def _rebuild(
             f"the rebuilt record batch has {len(built)} bytes, more than the {config.max_message_bytes} "
             "that the topic allows"
         )
-    return ValidatedRecords(
-        memoryview(built), RecordBatch(built), source, now_ms if append_time else NO_TIMESTAMP, rebuilt=True
-    )
+    append_time = now_ms if config.message_timestamp_type == "LogAppendTime" else NO_TIMESTAMP
+    return ValidatedRecords(memoryview(built), RecordBatch(built), source, append_time, rebuilt=True)
 
 
 def _level(codec: Codec, config: LogConfig) -> int | None:
@@ -351,17 +386,10 @@ def _level(codec: Codec, config: LogConfig) -> int | None:
     return None
 
 
-def _convert(
-    batches: Sequence[RecordBatch | LegacyBatch],
-    source: Codec,
-    target: Codec,
-    config: LogConfig,
-    next_offset: int,
-    leader_epoch: int,
-    now_ms: int,
-    limit: int,
-) -> ValidatedRecords:
-    """Entries of an old format become one magic 2 batch."""
+def _legacy_records(
+    batches: Sequence[RecordBatch | LegacyBatch], config: LogConfig, now_ms: int, limit: int
+) -> list[Record]:
+    """All records of entries in an old format; raises as one what is wrong with any of them."""
     found: list[Record] = []
     errors: list[RecordError | None] = []
     for batch in batches:
@@ -370,7 +398,7 @@ def _convert(
             errors.append(check_record(record, len(found), batch.timestamp_type, config, now_ms))
             found.append(record)
     _raise_record_errors(errors)
-    return _rebuild(found, None, source, target, config, next_offset, leader_epoch, now_ms)
+    return found
 
 
 @dataclass(slots=True)

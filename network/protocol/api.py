@@ -12,6 +12,7 @@ from functools import cached_property
 from importlib import import_module
 from typing import Final
 
+from network.protocol.error_codes import ErrorCodes, error_codes_of
 from network.protocol.fields import NEVER
 from network.protocol.message import Request, Response
 
@@ -102,6 +103,11 @@ class ApiSpec:
     def response(self) -> type[Response]:
         cls: type[Response] = getattr(self._module, f"{self.name}Response")
         return cls
+
+    @cached_property
+    def error_codes(self) -> ErrorCodes:
+        """Lists the error codes in a response."""
+        return error_codes_of(self.name, self.response)
 
     @property
     def _module(self) -> object:

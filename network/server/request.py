@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from network.protocol.api import ApiKey
@@ -24,6 +24,16 @@ CLOSE_CONNECTION: Final = 2
 START_THROTTLING: Final = 3
 
 _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
+
+
+class Conversion(Protocol):
+    """Work on the records of a partition that their format or codec asked for; the log has such figures."""
+
+    @property
+    def time_ns(self) -> int: ...
+
+    @property
+    def memory_bytes(self) -> int: ...
 
 
 class Responder(Protocol):
@@ -54,7 +64,9 @@ class Request:
         "_message",
         "_pool",
         "connection",
+        "conversion",
         "dequeued_ns",
+        "error_codes",
         "header",
         "link",
         "local_done_ns",
@@ -100,6 +112,10 @@ class Request:
         self.throttle_time_ms = 0
         self.metric_names: tuple[str, ...] = (spec.name,)
         """What it counts as; a handler may know better than the API's name."""
+        self.error_codes: Sequence[int] = ()
+        """Those of the answer, NONE included; for metrics."""
+        self.conversion: tuple[int, int] | None = None
+        """Nanoseconds and bytes of memory that conversions of records took, if there were any; for metrics."""
 
     @property
     def body(self) -> memoryview:
@@ -128,6 +144,12 @@ class Request:
             self.pooled = 0
             pool.release(pooled)
 
+    def converted(self, conversion: Conversion | None) -> None:
+        """Add what was done to the records of one partition."""
+        if conversion is not None:
+            time_ns, memory = self.conversion or (0, 0)
+            self.conversion = time_ns + conversion.time_ns, memory + conversion.memory_bytes
+
     # ---- answers
 
     def respond(self, response: Any | None) -> None:
@@ -140,6 +162,7 @@ class Request:
         if response is None:
             responder.respond(self, NO_OP, None)
             return
+        self.error_codes = self.spec.error_codes(response)
         header = self.header
         if header.api_key == _API_VERSIONS and not self.spec.serves(header.api_version):
             # A version that we do not know is answered in the first one.
@@ -153,8 +176,10 @@ class Request:
             return
         responder.respond(self, SEND, parts)
 
-    def close_connection(self) -> None:
-        """End the connection instead of answering."""
+    def close_connection(self, unsent: Any | None = None) -> None:
+        """End the connection instead of answering; the errors in `unsent`, the answer that is not sent, count."""
+        if unsent is not None:
+            self.error_codes = self.spec.error_codes(unsent)
         self.response_ready_ns = self.responder.now_ns()
         self.responder.respond(self, CLOSE_CONNECTION, None)
 

@@ -1,4 +1,4 @@
-"""Times, sizes and rates of requests, by API (`kafka.network:type=RequestMetrics`).
+"""Times, sizes, errors and rates of requests, by API (`kafka.network:type=RequestMetrics`).
 
 A finished request costs the processor one append; the histograms are fed in batches. Times are whole milliseconds, so
 most values of a batch are equal.
@@ -6,7 +6,11 @@ most values of a batch are equal.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
+
+from network.protocol.api import API
+from network.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from network.server.request import Request
@@ -26,6 +30,9 @@ _HISTOGRAMS = (
     "ResponseSendTimeMs",
     "TotalTimeMs",
 )
+_WITH_RECORDS = frozenset({"Produce", "Fetch"})
+_CONVERSION_HISTOGRAMS = ("MessageConversionsTimeMs", "TemporaryMemoryBytes")
+_NO_CONVERSION = (0, 0)
 
 
 class RequestMetrics:
@@ -39,6 +46,8 @@ class RequestMetrics:
         self._pending: list[tuple[Any, ...]] = []
         self._histograms: dict[str, tuple[Histogram, ...]] = {}
         self._rates: dict[tuple[str, int], Meter] = {}
+        self._of_records: dict[str, tuple[Histogram, ...]] = {}
+        self._errors: dict[tuple[int, int], Meter] = {}
         self.requests = 0
         """Requests counted since the start; like `request_bytes` up to date with the last flush."""
         self.request_bytes = 0
@@ -58,6 +67,9 @@ class RequestMetrics:
                 request.response_dequeued_ns,
                 done_ns,
                 request.throttle_time_ms,
+                header.api_key,
+                request.error_codes,
+                request.conversion,
             )
         )
         if len(pending) >= _PENDING_BOUND:
@@ -66,13 +78,19 @@ class RequestMetrics:
     def flush(self) -> None:
         """Feed what has been recorded to the registry."""
         pending, self._pending = self._pending, []
-        counts: dict[tuple[Any, ...], int] = {}
-        for names, version, size, received, dequeued, local, ready, taken, done, throttle in pending:
+        counts: Counter[tuple[Any, ...]] = Counter()
+        errors: Counter[tuple[int, int]] = Counter()
+        for (
+            names, version, size, received, dequeued, local, ready, taken, done, throttle, key, codes, conversion
+        ) in pending:  # fmt: skip
+            for code in codes:
+                errors[key, code] += 1
             # A handler that answered before it returned did all its work locally.
             local_end = local if received < local < ready else ready
             values = (
                 names,
                 version,
+                conversion and (round(conversion[0] / _MS), conversion[1]),
                 size,
                 (dequeued - received) // _MS if dequeued > received else 0,
                 (local_end - dequeued) // _MS if local_end > dequeued > 0 else 0,
@@ -82,14 +100,19 @@ class RequestMetrics:
                 (done - taken) // _MS if done > taken > 0 else 0,
                 (done - received) // _MS if done > received else 0,
             )
-            counts[values] = counts.get(values, 0) + 1
-        for (names, version, *values_of_one), count in counts.items():
+            counts[values] += 1
+        for (names, version, conversion, *values_of_one), count in counts.items():
             self.requests += count
             self.request_bytes += values_of_one[0] * count
             for name in names:
                 for histogram, value in zip(self._of(name), values_of_one, strict=True):
                     histogram.update(value, count)
                 self._rate(name, version).mark(count)
+                if name in _WITH_RECORDS:
+                    for histogram, value in zip(self._conversions(name), conversion or _NO_CONVERSION, strict=True):
+                        histogram.update(value, count)
+        for (key, code), count in errors.items():
+            self._error(key, code).mark(count)
 
     def _of(self, name: str) -> tuple[Histogram, ...]:
         found = self._histograms.get(name)
@@ -104,4 +127,20 @@ class RequestMetrics:
         if found is None:
             found = self._metrics.meter(GROUP, TYPE, "RequestsPerSec", request=name, version=str(version))
             self._rates[(name, version)] = found
+        return found
+
+    def _conversions(self, name: str) -> tuple[Histogram, ...]:
+        found = self._of_records.get(name)
+        if found is None:
+            make = self._metrics.histogram
+            found = tuple(make(GROUP, TYPE, histogram, request=name) for histogram in _CONVERSION_HISTOGRAMS)
+            self._of_records[name] = found
+        return found
+
+    def _error(self, key: int, code: int) -> Meter:
+        found = self._errors.get((key, code))
+        if found is None:
+            error = ErrorCode.of(code).name
+            found = self._metrics.meter(GROUP, TYPE, "ErrorsPerSec", request=API[key].name, error=error)
+            self._errors[(key, code)] = found
         return found

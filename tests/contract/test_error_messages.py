@@ -19,7 +19,7 @@ from network.protocol.messages.find_coordinator import FindCoordinatorRequest
 from network.protocol.messages.metadata import MetadataRequest
 from tests.support import wire
 from tests.support.cluster import Broker, Cluster, Kind, running_cluster
-from tests.support.error_cases import CASES, COMPACTED, EMPTY, EXISTING, LIMITED, Case
+from tests.support.error_cases import CASES, COMPACTED, EMPTY, EXISTING, LIMITED, OWN_CODES, Case
 
 MESSAGE = "error_message"
 
@@ -32,8 +32,6 @@ OWN_WORDS: set[tuple[ApiKey, str | None]] = {
     (ApiKey.INCREMENTAL_ALTER_CONFIGS, None),
     (ApiKey.ALTER_CLIENT_QUOTAS, None),
 }
-# Quotas are not enforced, so not taken: another code, and a text that says so.
-OWN_CODES = {ApiKey.ALTER_CLIENT_QUOTAS}
 
 
 def structs(struct: type[Struct]) -> Iterator[type[Struct]]:

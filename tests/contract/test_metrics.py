@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -16,6 +17,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from broker.dev.processes import free_ports
+from log.records.batch import RecordBatch
+from log.records.compression import Codec
+from log.records.old_formats import encode_message
+from network.protocol.api import API, ApiKey
 from network.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -23,9 +28,11 @@ from network.protocol.messages.offset_commit import (
 )
 from tests.support import wire
 from tests.support.cluster import HOST, Broker, Cluster
+from tests.support.error_cases import CASES, EMPTY, EXISTING, LIMITED, OWN_CODES
 from tests.support.mbeans import MBean, Sample, read_mbeans, show_by_jmx
 from tests.support.metrics_page import metrics_page, reason_for_none
 from tests.support.paths import ROOT
+from tests.support.transactions import transactional_producer
 
 TOPIC = "load"
 PAGE = ROOT / "docs" / "metrics.md"
@@ -55,15 +62,28 @@ EXACT = (
     "kafka_log_log_logstartoffset",
     "kafka_log_log_numlogsegments",
     "kafka_log_log_size",
+    "kafka_network_requestmetrics_errors_total",
+    "kafka_network_requestmetrics_messageconversionstimems_count",
     "kafka_network_requestmetrics_requestbytes_count",
     "kafka_network_requestmetrics_requests_total",
+    "kafka_network_requestmetrics_temporarymemorybytes_count",
     "kafka_network_requestmetrics_totaltimems_count",
+    "kafka_server_addpartitionstotxnmanager_verificationfailurerate_count",
+    "kafka_server_addpartitionstotxnmanager_verificationtimems_count",
+    "kafka_coordinator_transaction_transactionmarkerchannelmanager_logappendretryqueuesize",
+    "kafka_coordinator_transaction_transactionmarkerchannelmanager_unknowndestinationqueuesize",
     "kafka_server_brokertopicmetrics_bytesin_total",
     "kafka_server_brokertopicmetrics_bytesout_total",
     "kafka_server_brokertopicmetrics_bytesrejected_total",
     "kafka_server_brokertopicmetrics_failedfetchrequests_total",
     "kafka_server_brokertopicmetrics_failedproducerequests_total",
+    "kafka_server_brokertopicmetrics_fetchmessageconversions_total",
+    "kafka_server_brokertopicmetrics_invalidmagicnumberrecords_total",
+    "kafka_server_brokertopicmetrics_invalidmessagecrcrecords_total",
+    "kafka_server_brokertopicmetrics_invalidoffsetorsequencerecords_total",
     "kafka_server_brokertopicmetrics_messagesin_total",
+    "kafka_server_brokertopicmetrics_nokeycompactedtopicrecords_total",
+    "kafka_server_brokertopicmetrics_producemessageconversions_total",
     "kafka_server_brokertopicmetrics_totalfetchrequests_total",
     "kafka_server_brokertopicmetrics_totalproducerequests_total",
     "kafka_server_group_coordinator_metrics_offset_commit_count",
@@ -71,6 +91,8 @@ EXACT = (
     "kafka_server_metadataloader_currentcontrollerid",
     "kafka_server_replicamanager_leadercount",
     "kafka_server_replicamanager_partitioncount",
+    "kafka_server_replicamanager_partitionswithlatetransactionscount",
+    "kafka_server_replicamanager_produceridcount",
     "kafka_server_replicamanager_underreplicatedpartitions",
 )
 # What the expressions of Strimzi's Grafana dashboard for Kafka name, but for the JVM's own.
@@ -100,6 +122,9 @@ DASHBOARD = (
 )
 # Of the request metrics those of the load; how often a client asks for metadata is its own affair.
 REQUESTS = ("Produce", "FetchConsumer", "Fetch", "OffsetCommit")
+# Their errors are compared as well: what a single client asks once, well and badly.
+ASKED = sorted({case.api for case in CASES} - {*OWN_CODES, ApiKey.FIND_COORDINATOR, ApiKey.CREATE_TOPICS})
+COMPACTED, OLD, PACKED = "compacted", "old", "packed"
 
 
 def load(cluster: Cluster) -> None:
@@ -125,6 +150,59 @@ def load(cluster: Cluster) -> None:
     with cluster.client() as client:
         for _ in range(COMMITTED):
             client.call_coordinator("g", 0, commit)
+    refused_records(cluster)
+    converted_records(cluster)
+    one_transaction(cluster)
+    wrong_requests(cluster)
+
+
+def refused_records(cluster: Cluster) -> None:
+    """One batch for each counter of refused records."""
+    broker = cluster.brokers[0]
+    wire.create_topic(cluster, COMPACTED, configs={"cleanup.policy": "compact"})
+    wire.produce(broker, COMPACTED, wire.batch([b"a", b"b", b"c"], keys=[None, b"k", None]))
+    damaged = wire.batch([b"v"])
+    damaged[-1] ^= 1
+    wire.produce(broker, TOPIC, damaged)
+    unnumbered = wire.batch([b"v"], producer_id=5, producer_epoch=0, base_sequence=-1)
+    wire.produce(broker, TOPIC, unnumbered)
+    short = wire.batch([b"v", b"v"])
+    short[57:61] = (3).to_bytes(4, "big")  # the count of records
+    short[17:21] = RecordBatch(short).compute_crc().to_bytes(4, "big")
+    wire.produce(broker, TOPIC, short)
+    # The connection is closed instead of an answer, but the error counts.
+    with wire.connected(broker) as connection, contextlib.suppress(OSError):
+        connection.call(wire.produce_request("nowhere", wire.batch([b"v"]), acks=0), wire.PRODUCE_VERSION, 2000)
+
+
+def converted_records(cluster: Cluster) -> None:
+    """Messages of an old format, a batch that the topic packs anew, and an old consumer."""
+    broker = cluster.brokers[0]
+    wire.create_topic(cluster, OLD)
+    wire.create_topic(cluster, PACKED, configs={"compression.type": "gzip"})
+    messages = [encode_message(1, 0, wire.now_ms(), b"k", b"v") for _ in range(3)]
+    wire.produce(broker, OLD, b"".join(messages), version=2)
+    wire.produce(broker, PACKED, wire.batch([b"v"] * 4))
+    wire.produce(broker, OLD, wire.batch([b"v"] * 5, codec=Codec.GZIP))
+    wire.fetch(broker, OLD, 0, version=2)
+
+
+def one_transaction(cluster: Cluster) -> None:
+    """Its partition is verified once, and its producer is known."""
+    producer = transactional_producer(cluster.bootstrap, "t")
+    producer.begin_transaction()
+    producer.produce(OLD, b"in a transaction")
+    producer.commit_transaction()
+
+
+def wrong_requests(cluster: Cluster) -> None:
+    """What the table of the error messages asks, once each."""
+    for name, configs in ((EXISTING, {}), (EMPTY, {}), (LIMITED, {"max.message.bytes": "1000"})):
+        wire.create_topic(cluster, name, configs=configs)
+    for case in CASES:
+        if case.api in ASKED and not case.elsewhere:
+            version = min(case.last, API[case.api].max_version)
+            wire.call(cluster.brokers[0], case.make(version), version)
 
 
 def get(port: int, path: str) -> str:
@@ -180,8 +258,9 @@ def samples(page: str) -> dict[Sample, float]:
 
 
 def is_of_load(sample: Sample) -> bool:
-    labels = dict(sample[1])
-    return labels.get("request", "Produce") in REQUESTS
+    name, labels = sample[0], dict(sample[1])
+    known = (*REQUESTS, *(API[key].name for key in ASKED)) if name.endswith("_errors_total") else REQUESTS
+    return labels.get("request", "Produce") in known
 
 
 def test_values_equal_the_reference_s(mbeans: list[MBean], page: str) -> None:

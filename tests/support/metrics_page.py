@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from tests.support.mbeans import MBean
 
 _CLIENT = "figures of the Java client's network selector; brokers here use another client"
-_NOT_COUNTED = "not counted yet"
 _QUOTAS = "client quotas are not enforced yet"
 # The first pattern that matches the name of a series says why there is none.
 REASONS: tuple[tuple[str, str], ...] = (
@@ -22,11 +21,6 @@ REASONS: tuple[tuple[str, str], ...] = (
     (r"kafka_server_app_info_(commit_?id|starttimems)", "a text, or the same as `start-time-ms`"),
     (r"kafka_server_sessionexpirelistener_sessionstate", "a text; the check `ZooKeeper` of `/health/ready` tells"),
     (r"kafka_server_sessionexpirelistener_zookeeper(readonlyconnects|saslauthentications)_total", "never happens here"),
-    (r"kafka_network_requestmetrics_(errors_total|messageconversionstimems.*|temporarymemorybytes.*)", _NOT_COUNTED),
-    (r"kafka_server_addpartitionstotxnmanager_.*", _NOT_COUNTED),
-    (r"kafka_server_brokertopicmetrics_(invalid.*|nokeycompactedtopicrecords)_total", _NOT_COUNTED),
-    (r"kafka_server_replicamanager_(partitionswithlatetransactionscount|produceridcount)", _NOT_COUNTED),
-    (r"kafka_coordinator_transaction_.*|kafka_server_transaction_coordinator_metrics_.*", _NOT_COUNTED),
     (r"kafka_server_delayedoperationpurgatory_.*", "purgatories of ACLs and of remote logs, which are not there"),
 )
 
