@@ -33,6 +33,8 @@ from broker.groups.consumer.config import is_enabled as serves_consumer_groups
 from broker.groups.wiring import make_group_coordinator
 from broker.http.health import Health
 from broker.http.wiring import log_dirs_check, metadata_check, start_http, workers_check, zookeeper_check
+from broker.logging.request_log import request_log
+from broker.logging.wiring import start_logging
 from broker.metrics import TICK_MS, MetricsRegistry
 from broker.registration import StoppedAtStartError, register_when_free
 from broker.replication.become_leader_or_follower import RoleChanges
@@ -216,6 +218,7 @@ class BrokerServer:
             self.clock,
             self.metrics,
             inline=inline_rule(self.context),
+            request_log=request_log,
         )
 
     def _start_http(self) -> None:
@@ -536,18 +539,24 @@ def _spare_the_collector() -> None:
     gc.set_threshold(*_GC_THRESHOLDS)
 
 
-def run_server(config_file: Path | None, overrides: Sequence[str] = (), log_level: str = "INFO") -> int:
-    """Run one broker until SIGTERM or SIGINT; returns the exit status. Logs go to standard error."""
-    logging.basicConfig(stream=sys.stderr, level=log_level, format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)")
-    logging.getLogger("kazoo").setLevel(logging.WARNING)
+def run_server(config_file: Path | None, overrides: Sequence[str] = (), log_level: str | None = None) -> int:
+    """Run one broker until SIGTERM or SIGINT; returns the exit status. `log_level` goes before any log4j.properties."""
     try:
         config = KafkaConfig.from_file(config_file, parse_overrides(overrides))
+        stop_logging = start_logging(config, config_file, log_level)
     except (ConfigError, ValueError) as error:
         print(f"odradek server: {error}{config_cure(str(error))}", file=sys.stderr)
         return 2
     except OSError as error:
         print(f"odradek server: {error}", file=sys.stderr)
         return 2
+    try:
+        return _run(config)
+    finally:
+        stop_logging()
+
+
+def _run(config: KafkaConfig) -> int:
     keep_freed_memory()
     stop = catch_stop_signals()
     server = BrokerServer(config, must_stop=stop.has_come)

@@ -11,13 +11,15 @@ from collections.abc import Sequence
 from network.protocol.errors import ApiError, ErrorCode
 
 ROOT = "root"
+OFF = "OFF"
+"""A level that log4j files may name; it cannot be set by a request."""
 
 KAFKA_LOGGERS: dict[str, tuple[str, ...]] = {
     # Those that Kafka's own log4j.properties names.
     "kafka": ("broker", "controller", "log", "network", "timer"),
     "org.apache.kafka": ("broker", "controller", "log", "network", "timer"),
     "org.apache.zookeeper": ("kazoo",),
-    "kafka.request.logger": ("broker.requests.dispatcher",),
+    "kafka.request.logger": ("kafka.request.logger",),
     "kafka.network.RequestChannel$": ("network.server.request_channel",),
     "kafka.controller": ("controller",),
     "kafka.log.LogCleaner": ("log.cleaner",),
@@ -26,7 +28,7 @@ KAFKA_LOGGERS: dict[str, tuple[str, ...]] = {
         "controller.partition_state_machine",
         "controller.replica_state_machine",
     ),
-    "kafka.authorizer.logger": ("broker.requests.authorization",),
+    "kafka.authorizer.logger": ("kafka.authorizer.logger", "broker.requests.authorization"),
     # Classes that operators turn up when something is wrong.
     "kafka.controller.KafkaController": ("controller",),
     "kafka.controller.ZkPartitionStateMachine": ("controller.partition_state_machine",),
@@ -61,7 +63,7 @@ KAFKA_LOGGERS: dict[str, tuple[str, ...]] = {
     "org.apache.zookeeper.ZooKeeper": ("kazoo",),
 }
 
-_LEVELS = {
+LEVELS = {
     "DEBUG": logging.DEBUG,
     "ERROR": logging.ERROR,
     "FATAL": logging.CRITICAL,
@@ -85,18 +87,21 @@ def check(name: str) -> None:
 
 def check_level(name: str, level: str) -> None:
     """Raises INVALID_CONFIG for a level that is none."""
-    if level not in _LEVELS:
+    if level not in LEVELS:
         raise ApiError(
             ErrorCode.INVALID_CONFIG,
             f"Cannot set the log level of {name} to {level} as it is not a supported log level. Valid log levels are "
-            f"{', '.join(_LEVELS)}",
+            f"{', '.join(LEVELS)}",
         )
 
 
 def set_level(name: str, level: str | None) -> None:
-    """At once, until the process ends. None: as the logger above has it."""
+    """At once, until the process ends. None: as the logger above has it; `OFF`: nothing at all."""
     for logger in _loggers(name):
-        logger.setLevel(logging.NOTSET if level is None else _LEVELS[level])
+        if level is None:
+            logger.setLevel(logging.NOTSET)
+        else:
+            logger.setLevel(logging.CRITICAL + 1 if level == OFF else LEVELS[level])
 
 
 def _loggers(name: str) -> Sequence[logging.Logger]:
@@ -107,5 +112,5 @@ def _loggers(name: str) -> Sequence[logging.Logger]:
 
 def _level_of(logger: logging.Logger) -> str:
     effective = logger.getEffectiveLevel()
-    below = [name for name, level in _LEVELS.items() if level <= effective]
-    return max(below, key=lambda name: _LEVELS[name], default="TRACE")
+    below = [name for name, level in LEVELS.items() if level <= effective]
+    return max(below, key=lambda name: LEVELS[name], default="TRACE")

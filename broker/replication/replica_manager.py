@@ -36,7 +36,7 @@ from broker.replication.waiting.delayed_fetch import DelayedFetch, FetchCallback
 from broker.replication.waiting.delayed_produce import DelayedProduce, ProduceCallback
 from broker.replication.waiting.purgatories import DelayedOperations
 from broker.requests.action_queue import ActionQueue
-from log.errors import LogError
+from log.errors import DecompressionError, LogError, UnknownCompressionError
 from log.management.manager import LogManager
 from log.partition_log import PartitionLog
 from log.producer_entry import VerificationGuard
@@ -289,7 +289,9 @@ class ReplicaManager:
     def _append_failure(self, tp: TopicPartition, error: Exception) -> PartitionAppendResult:
         code, message = error_of(error)
         if code is ErrorCode.UNKNOWN_SERVER_ERROR:
-            logger.error("append to %s failed", tp, exc_info=error)
+            # Bytes that cannot be decompressed are the producer's fault, not one of this code.
+            of_client = isinstance(error, DecompressionError | UnknownCompressionError)
+            logger.error("append to %s failed: %s", tp, error, exc_info=None if of_client else error)
         self.metrics.append_failed(tp.topic)
         if isinstance(error, LogError):
             self.metrics.refused(error.faults)

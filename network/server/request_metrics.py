@@ -7,6 +7,7 @@ most values of a batch are equal.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from network.protocol.api import API
@@ -15,6 +16,9 @@ from network.protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from network.server.request import Request
     from timer.metrics import Histogram, Meter, Metrics
+
+RequestLog = Callable[[], "Callable[[Request, int], None] | None"]
+"""Who is to be told of finished requests, with the time at which the answer was out; asked at every flush."""
 
 GROUP = "kafka.network"
 TYPE = "RequestMetrics"
@@ -35,14 +39,20 @@ _CONVERSION_HISTOGRAMS = ("MessageConversionsTimeMs", "TemporaryMemoryBytes")
 _NO_CONVERSION = (0, 0)
 
 
+def no_request_log() -> None:
+    """Nobody wants to know of finished requests."""
+
+
 class RequestMetrics:
     """Collects finished requests of one processor; used from that processor's thread only.
 
     At most `_PENDING_BOUND` requests wait to be counted; then `record` counts them itself.
     """
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, request_log: RequestLog = no_request_log) -> None:
         self._metrics = metrics
+        self._request_log = request_log
+        self._log = request_log()
         self._pending: list[tuple[Any, ...]] = []
         self._histograms: dict[str, tuple[Histogram, ...]] = {}
         self._rates: dict[tuple[str, int], Meter] = {}
@@ -53,6 +63,8 @@ class RequestMetrics:
         self.request_bytes = 0
 
     def record(self, request: Request, done_ns: int) -> None:
+        if self._log is not None:
+            self._log(request, done_ns)
         header = request.header
         pending = self._pending
         pending.append(
@@ -76,7 +88,8 @@ class RequestMetrics:
             self.flush()
 
     def flush(self) -> None:
-        """Feed what has been recorded to the registry."""
+        """Feed what has been recorded to the registry, and see whether the request log is on."""
+        self._log = self._request_log()
         pending, self._pending = self._pending, []
         counts: Counter[tuple[Any, ...]] = Counter()
         errors: Counter[tuple[int, int]] = Counter()

@@ -18,7 +18,7 @@ from network.server.inline import NEVER, InlineRule
 from network.server.memory_pool import MemoryPool
 from network.server.processor import Processor
 from network.server.request_channel import RequestChannel
-from network.server.request_metrics import RequestMetrics
+from network.server.request_metrics import RequestLog, RequestMetrics, no_request_log
 from network.server.server_config import CONTROL_PLANE_QUEUE, ListenerConfig, SocketServerConfig
 
 if TYPE_CHECKING:
@@ -67,7 +67,8 @@ class SocketServer:
     """Serves `handler` on every listener of `config`.
 
     Life: construct (listeners with port 0 are bound, so that their real port can be advertised), `start`,
-    `stop_accepting`, `shutdown`. `inline` names the requests that a processor may run itself.
+    `stop_accepting`, `shutdown`. `inline` names the requests that a processor may run itself; `request_log` is told
+    of finished ones.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class SocketServer:
         metrics: Metrics,
         *,
         inline: InlineRule = NEVER,
+        request_log: RequestLog = no_request_log,
     ) -> None:
         names = [listener.name for listener in config.listeners]
         if not names or len(set(names)) != len(names):
@@ -89,6 +91,7 @@ class SocketServer:
         self._clock = clock
         self._metrics = metrics
         self._inline = inline
+        self._request_log = request_log
         self._next_processor = 0
         self._started = False
         self._stopped_accepting = False
@@ -315,7 +318,7 @@ class SocketServer:
             inline=self._inline if plane is self._data else NEVER,
             quotas=self.quotas,
             memory_pool=self.memory_pool,
-            request_metrics=RequestMetrics(self._metrics),
+            request_metrics=RequestMetrics(self._metrics, self._request_log),
             cold_reads=self._cold_reads,
             clock=self._clock,
             privileged=listener.name == config.privileged_listener_name,

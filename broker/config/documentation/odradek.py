@@ -7,5 +7,11 @@ KEYS: dict[str, str] = {
     "there, so anything but loopback shows them to everybody who can reach it.",
     "odradek.http.port": "Port on which /metrics, /health/live and /health/ready are served over HTTP; 0 takes a free "
     "one. Not set, nothing is served.",
+    "odradek.log.dir": "Directory for log files (docs/logging.md). Not set, everything goes to standard error.",
+    "odradek.log.file.backups": "How many full log files are kept beside the current one, for each kind.",
+    "odradek.log.file.max.bytes": "Size at which a log file is set aside and a new one begun.",
+    "odradek.log.format": "How a log line is written: text, or json with one object a line.",
+    "odradek.log.log4j.file": "A log4j.properties that is read for the levels of loggers. Not set, the one that "
+    "KAFKA_LOG4J_OPTS names, or that lies beside the server.properties, if there is any.",
     "odradek.metrics.partitions": "Whether /metrics shows the series of single partitions, about ten for each.",
 }

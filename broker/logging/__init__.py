@@ -1,0 +1,1 @@
+"""Where log lines go and what they look like: files as Kafka separates them, text or JSON, levels, the request log."""
