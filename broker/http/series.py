@@ -6,6 +6,7 @@
 | gauge                         | `group_type_name`                                                         |
 | meter or gauge `NamePerSec`   | `group_type_name_total`, a counter                                        |
 | meter or gauge `NamePercent`  | `group_type_namepercent`, and `group_type_name_percent` as Strimzi has it |
+| gauge `...-total`             | `group_type_name_total`, a counter                                        |
 | other meters                  | `group_type_name_count`, and `_rate`, of the last minute                  |
 | histogram, timer              | a summary: quantiles, `_count`, `_sum`                                    |
 | histogram of a `type=*-metrics` | `group_type_name_avg`, `_max`                                           |
@@ -76,7 +77,7 @@ def series_of(key: MetricName, metric: Metric) -> Iterator[Series]:
         yield one(f"{name}_count", "untyped", value)  # grows, but has not the ending that a counter's name needs
         yield one(f"{name}_rate", "gauge", lambda: metric.rates[0])
     else:
-        yield one(name, "gauge", metric)
+        yield one(name, "counter" if name.endswith("_total") else "gauge", metric)
 
 
 def _family(key: MetricName, name: str) -> str:

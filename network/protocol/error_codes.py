@@ -7,6 +7,7 @@ of their own. The functions are compiled from the schemas, because every answer 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 from typing import Any, Final
 
 from network.protocol.message import Response, Struct
@@ -42,13 +43,16 @@ def error_codes_of(api: str, response: type[Response]) -> ErrorCodes:
         if not lists and api in _INSTEAD_OF_TOP:
             body.append(f"if not message.{_INSTEAD_OF_TOP[api]}:")
             indent = "    "
-        for depth, name in enumerate(lists):
+        for depth, name in enumerate(lists[:-1]):
             body.append(f"{indent}for e{depth} in {holder}.{name}:")
             holder, indent = f"e{depth}", indent + "    "
-        body.append(f"{indent}codes.append({holder}.{field})")
+        if lists:
+            body.append(f"{indent}codes += map({field}_of, {holder}.{lists[-1]})")
+        else:
+            body.append(f"{indent}codes.append({holder}.{field})")
     if api in _TOP_FOR_ALL:
         body += ["if message.error_code:", "    codes = [message.error_code] * len(codes)"]
-    env: dict[str, Any] = {}
+    env: dict[str, Any] = {f"{name}_of": attrgetter(name) for name in _NAMES}
     source = "def error_codes(message):\n" + "".join(f"    {line}\n" for line in (*body, "return codes"))
     exec(compile(source, f"<{response.__name__} error codes>", "exec"), env)
     found: ErrorCodes = env["error_codes"]

@@ -56,6 +56,24 @@ def test_the_answer_to_api_versions_has_the_oldest_header(broker: Broker) -> Non
     assert struct.unpack_from(">ih", answer) == (9, 0)
 
 
+# KIP-714, as Kafka 3.9 writes it: bodies of version 0, flexible.
+TELEMETRY = {
+    71: bytes(16) + b"\0",
+    72: bytes(16) + struct.pack(">i?b", 1, False, 0) + b"\1\0",
+    74: b"\0",
+}
+
+
+@pytest.mark.parametrize("key", TELEMETRY)
+def test_client_telemetry_is_not_served_in_zookeeper_mode(broker: Broker, key: int) -> None:
+    assert key not in {each.api_key for each in wire.call(broker, wire.ASK_VERSIONS, 3).api_keys}
+    client = RawClient(broker.port)
+    frame = struct.pack(">hhihb", key, 0, 1, -1, 0) + TELEMETRY[key]
+    client.send(struct.pack(">i", len(frame)) + frame)
+    assert client.is_closed()
+    client.close()
+
+
 def test_the_features_epoch_follows_the_znode(cluster: Cluster, broker: Broker) -> None:
     def epoch() -> int:
         return int(wire.call(broker, wire.ASK_VERSIONS, 3).finalized_features_epoch)

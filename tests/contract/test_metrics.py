@@ -9,6 +9,8 @@ import contextlib
 import json
 import os
 import re
+import shutil
+import subprocess
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -297,6 +299,20 @@ def test_the_documentation_is_up_to_date(mbeans: list[MBean], page: str) -> None
     if os.environ.get("ODRADEK_WRITE_DOCS") == "1":
         PAGE.write_text(made, encoding="utf-8")
     assert PAGE.read_text(encoding="utf-8") == made
+
+
+def test_promtool_accepts_the_page(page: str) -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        assert os.environ.get("ODRADEK_REQUIRE_REFERENCE") != "1", (
+            "promtool is not installed: apt-get install prometheus"
+        )
+        pytest.skip("promtool is not installed")
+    checked = subprocess.run([promtool, "check", "metrics"], input=page, capture_output=True, text=True, timeout=60)
+    said = (checked.stdout + checked.stderr).splitlines()
+    # Kafka's names of labels stay as they are (`networkProcessor`).
+    assert [line for line in said if "should be written in 'snake_case'" not in line] == []
+    assert checked.returncode in (0, 3)  # 3: it would have named something differently
 
 
 def test_series_that_dashboards_ask_for(page: str) -> None:
