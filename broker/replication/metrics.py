@@ -7,10 +7,23 @@ from collections.abc import Mapping
 
 from log.errors import RecordFault
 from log.topic_partition import TopicPartition
+from network.protocol.errors import ErrorCode
 from timer.metrics import Meter, Metrics
 
 _SERVER = "kafka.server"
 _TOPIC = "BrokerTopicMetrics"
+# What FailedProduceRequestsPerSec leaves out: the producer, or the cluster, mends it; as in Kafka.
+_NO_FAILURE = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+    }
+)
 
 
 class TopicMeters:
@@ -118,10 +131,14 @@ class ReplicaMetrics:
             traffic = self._traffic.get(topic) or self._new_traffic(topic)
             traffic.bytes_out += size
 
-    def append_failed(self, topic: str) -> None:
+    def append_failed(self, topic: str, error: ErrorCode, size: int) -> None:
+        """One append of so many bytes to one partition that came to nothing."""
         for meters in (self.topic(topic), self.all_topics):
             meters.total_produce.mark()
-            meters.failed_produce.mark()
+            if error not in _NO_FAILURE:
+                meters.failed_produce.mark()
+            if error is ErrorCode.MESSAGE_TOO_LARGE:
+                meters.bytes_rejected.mark(size)
 
     def refused(self, faults: Mapping[RecordFault, int]) -> None:
         """Records of a producer that are not taken."""

@@ -251,7 +251,9 @@ class ReplicaManager:
         waiting = False
         for tp, records in entries.items():
             if not internal_topics_allowed and tp.topic in INTERNAL_TOPICS:
-                results[tp] = PartitionAppendResult(ErrorCode.INVALID_TOPIC_EXCEPTION)
+                refused = ErrorCode.INVALID_TOPIC_EXCEPTION
+                results[tp] = PartitionAppendResult(refused)
+                self.metrics.append_failed(tp.topic, refused, len(records))
                 continue
             guard = None if guards is None else guards.get(tp)
             result = results[tp] = self._append_one(tp, records, origin, required_acks, guard)
@@ -275,7 +277,7 @@ class ReplicaManager:
             partition = self.partitions.get_or_raise(tp)
             info, moved = partition.append_as_leader(records, origin, required_acks, guard)
         except Exception as error:
-            return self._append_failure(tp, error)
+            return self._append_failure(tp, error, len(records))
         if self.delayed.is_watched(tp):
             self._action_queue.add(partial(self._after_append, tp, moved))
         first, last = info.first_offset, info.last_offset
@@ -286,13 +288,13 @@ class ReplicaManager:
             self.metrics.produce_converted(tp.topic, info.conversion.records)
         return result
 
-    def _append_failure(self, tp: TopicPartition, error: Exception) -> PartitionAppendResult:
+    def _append_failure(self, tp: TopicPartition, error: Exception, size: int) -> PartitionAppendResult:
         code, message = error_of(error)
         if code is ErrorCode.UNKNOWN_SERVER_ERROR:
             # Bytes that cannot be decompressed are the producer's fault, not one of this code.
             of_client = isinstance(error, DecompressionError | UnknownCompressionError)
             logger.error("append to %s failed: %s", tp, error, exc_info=None if of_client else error)
-        self.metrics.append_failed(tp.topic)
+        self.metrics.append_failed(tp.topic, code, size)
         if isinstance(error, LogError):
             self.metrics.refused(error.faults)
         record_errors: Sequence[Any] = getattr(error, "record_errors", ())

@@ -271,6 +271,9 @@ def samples(page: str) -> dict[Sample, float]:
 
 def is_of_load(sample: Sample) -> bool:
     name, labels = sample[0], dict(sample[1])
+    if name == "kafka_server_brokertopicmetrics_bytesout_total" and labels.get("topic") in (None, OLD):
+        # Records for an old consumer: Kafka counts the size that they have on disk, as long as its answer is.
+        return False
     known = (*REQUESTS, *(API[key].name for key in ASKED)) if name.endswith("_errors_total") else REQUESTS
     return labels.get("request", "Produce") in known
 
@@ -321,7 +324,7 @@ def test_promtool_accepts_the_page(page: str) -> None:
     checked = subprocess.run([promtool, "check", "metrics"], input=page, capture_output=True, text=True, timeout=60)
     said = (checked.stdout + checked.stderr).splitlines()
     # Names stay Kafka's (`networkProcessor`, `connection-count`).
-    kafka_s = ("should be written in 'snake_case'", 'should not have "_count" suffix')
+    kafka_s = ("should be written in 'snake_case'", 'should not have "_count" suffix', "contain abbreviated units")
     assert [line for line in said if not any(complaint in line for complaint in kafka_s)] == []
     assert checked.returncode in (0, 3)  # 3: it would have named something differently
 

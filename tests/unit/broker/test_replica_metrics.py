@@ -5,10 +5,12 @@ from __future__ import annotations
 from broker.metrics import MetricsRegistry
 from broker.replication.metrics import ReplicaMetrics
 from log.topic_partition import TopicPartition
+from network.protocol.errors import ErrorCode
 
 COUNTED = {
-    "TotalProduceRequestsPerSec": 3,
+    "TotalProduceRequestsPerSec": 5,
     "FailedProduceRequestsPerSec": 1,
+    "BytesRejectedPerSec": 70,
     "BytesInPerSec": 300,
     "MessagesInPerSec": 12,
     "TotalFetchRequestsPerSec": 1,
@@ -25,7 +27,9 @@ def _metrics() -> tuple[MetricsRegistry, ReplicaMetrics]:
     metrics = ReplicaMetrics(registry)
     metrics.appended("a", 100, 10)
     metrics.appended("a", 200, 2)
-    metrics.append_failed("a")
+    metrics.append_failed("a", ErrorCode.INVALID_RECORD, 40)
+    metrics.append_failed("a", ErrorCode.MESSAGE_TOO_LARGE, 70)  # is rejected, which is no failure
+    metrics.append_failed("a", ErrorCode.CORRUPT_MESSAGE, 40)
     metrics.fetch_requested("a")
     metrics.sent("a", 50)
     metrics.appended("b", 1000, 1)
@@ -39,7 +43,7 @@ def test_a_flush_brings_the_counts_to_the_meters_once() -> None:
         assert _counts(registry, topic="a") == COUNTED
         everything = _counts(registry)
         assert (everything["BytesInPerSec"], everything["MessagesInPerSec"]) == (1300, 13)
-        assert everything["TotalProduceRequestsPerSec"] == 4
+        assert everything["TotalProduceRequestsPerSec"] == 6
 
 
 def test_a_topic_that_goes_is_still_counted_among_all() -> None:
