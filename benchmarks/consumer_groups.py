@@ -30,6 +30,7 @@ from broker.groups.consumer.config import ConsumerGroupConfig
 from broker.groups.consumer.requests import HeartbeatRequest, HeartbeatResult
 from broker.groups.coordinator import GroupCoordinator, Surroundings
 from network.protocol.errors import ErrorCode
+from timer.chance import SystemChance
 from timer.clock import ManualClock
 from timer.executor import InlineExecutor
 from timer.metrics import NULL_METRICS
@@ -86,7 +87,7 @@ def make_coordinator(directory: Path) -> GroupCoordinator:
     core = GroupCoordinator(
         RealLog(directory),
         1,
-        Surroundings(clock, scheduler, purgatory("Rebalance"), purgatory("Heartbeat"), NULL_METRICS),
+        Surroundings(clock, SystemChance(), scheduler, purgatory("Rebalance"), purgatory("Heartbeat"), NULL_METRICS),
         GroupConfig(),
         ConsumerGroupConfig(is_enabled=True),
         topics=OneTopic,

@@ -56,6 +56,7 @@ from network.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from network.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from timer.chance import SystemChance
 from timer.clock import ManualClock, SystemClock
 from timer.executor import InlineExecutor
 from timer.metrics import NULL_METRICS
@@ -80,6 +81,7 @@ class RealLog:
             cluster_id="bench",
             clock=SystemClock(),
             scheduler=ManualScheduler(ManualClock()),
+            chance=SystemChance(),
             settings=LogManagerSettings(cleaner_enabled=False),
         )
         manager.startup()
@@ -125,7 +127,7 @@ class Bench:
         self.core = GroupCoordinator(
             self.log,
             1,
-            Surroundings(self.clock, self.scheduler, self.rebalances, self.heartbeats, NULL_METRICS),
+            Surroundings(self.clock, SystemChance(), self.scheduler, self.rebalances, self.heartbeats, NULL_METRICS),
             GroupConfig(initial_rebalance_delay_ms=1),
         )
         self.core.startup()

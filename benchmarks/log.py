@@ -40,6 +40,7 @@ from log.records.compression import Codec
 from log.records.record import Record
 from log.topic_partition import TopicPartition
 from tests.support.batches import build_batch
+from timer.chance import SystemChance
 from timer.clock import ManualClock, SystemClock
 from timer.scheduler import ManualScheduler
 
@@ -62,6 +63,7 @@ class Store:
             cluster_id="bench",
             clock=self.clock,
             scheduler=self.scheduler,
+            chance=SystemChance(),
             settings=LogManagerSettings(cleaner_enabled=False),
         )
         self.manager.startup()
@@ -292,6 +294,7 @@ def compaction(base: Path, records: int) -> dict[str, float]:
         cluster_id="bench",
         clock=clock,
         scheduler=ManualScheduler(ManualClock()),
+        chance=SystemChance(),
         cleaner_config=CleanerConfig(threads=0),
     )
     manager.startup()
@@ -346,6 +349,7 @@ def cleaner_lock_holds(base: Path, megabytes: int) -> dict[str, float]:
             cluster_id="bench",
             clock=SystemClock(),
             scheduler=ManualScheduler(ManualClock()),
+            chance=SystemChance(),
             cleaner_config=CleanerConfig(threads=0),
         )
         manager.startup()

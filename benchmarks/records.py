@@ -28,6 +28,7 @@ from log.records.compression import Codec
 from log.records.record import Record, iter_records
 from log.records.validation import AppendOrigin, validate_for_leader
 from tests.support.batches import build_batch
+from timer.chance import SeededChance
 from timer.clock import SystemClock
 from timer.scheduler import ManualScheduler
 
@@ -122,7 +123,7 @@ def compaction(records: int, batch_size: int) -> dict[str, Any]:
     rng = random.Random(2)
     keys = [b"key-%08d" % rng.randrange(records // 10) for _ in range(records)]
     with tempfile.TemporaryDirectory() as directory:
-        environment = LogEnvironment(clock, ManualScheduler(clock))  # type: ignore[arg-type]
+        environment = LogEnvironment(clock, ManualScheduler(clock), chance=SeededChance(0))  # type: ignore[arg-type]
         log = open_log(f"{directory}/topic-0", config, environment, LoadOptions())
         for start in range(0, records, batch_size):
             part = keys[start : start + batch_size]

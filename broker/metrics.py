@@ -7,10 +7,11 @@ addition); rates are worked out when `tick` runs every five seconds, percentiles
 from __future__ import annotations
 
 import math
-import random
 import threading
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
+
+from timer.chance import SeededChance
 
 TICK_MS = 5_000
 _RESERVOIR = 1028  # samples kept by a histogram
@@ -68,7 +69,7 @@ class Histogram:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._random = random.Random(0)
+        self._random = SeededChance(0)
         self._sample: list[float] = []
         self.count = 0
         self.total = 0.0

@@ -83,6 +83,7 @@ from log.files.meta_properties import read_meta_properties
 from log.management.manager import LogManager
 from network.allocator import keep_freed_memory
 from network.server.socket_server import SocketServer
+from timer.chance import Chance, SystemChance
 from timer.clock import Clock, SystemClock
 from timer.purgatory import DelayedOperation, Purgatory
 from timer.scheduler import BackgroundScheduler
@@ -108,12 +109,17 @@ class BrokerServer:
     """`startup`, `shutdown`. A start that fails has stopped again what it had started."""
 
     def __init__(
-        self, config: KafkaConfig, clock: Clock | None = None, must_stop: Callable[[], bool] = lambda: False
+        self,
+        config: KafkaConfig,
+        clock: Clock | None = None,
+        must_stop: Callable[[], bool] = lambda: False,
+        chance: Chance | None = None,
     ) -> None:
         """`must_stop` is asked while the start waits for others."""
         self.config = config
         self._must_stop = must_stop
         self.clock = clock or SystemClock()
+        self.chance = chance or SystemChance()
         self.metrics = MetricsRegistry()
         self._started_ms = self.clock.wall_ms()
         self.state = BrokerState.NOT_RUNNING
@@ -143,7 +149,7 @@ class BrokerServer:
         self.state = BrokerState.STARTING
         config, context, clock, metrics = self.config, self.context, self.clock, self.metrics
         self._warn()
-        context.config, context.clock, context.metrics = config, clock, metrics
+        context.config, context.clock, context.chance, context.metrics = config, clock, self.chance, metrics
         context.workers = Workers(metrics, after_step=context.action_queue.run)
         self._start_http()
         context.authorizer = AllowEverything()
@@ -155,7 +161,7 @@ class BrokerServer:
         self.zk = context.zk = ZkClient(self.session)
         self._on_stop(_ZOOKEEPER, self.zk.close)
         self.zk.create_startup_paths()
-        context.cluster_id = self.zk.create_or_get_cluster_id()
+        context.cluster_id = self.zk.create_or_get_cluster_id(self.chance)
         self._determine_broker_id()
         context.broker_id = config.broker_id
         self.dynamic_config = DynamicBrokerConfig(config)
@@ -293,6 +299,7 @@ class BrokerServer:
             cluster_id=self.context.cluster_id,
             clock=self.clock,
             scheduler=self.scheduler,
+            chance=self.chance,
             metrics=self.metrics,
             settings=log_manager_settings(config),
             producer_config=producer_state_config(config),
@@ -355,7 +362,7 @@ class BrokerServer:
         context.replica_manager = manager
         context.role_changes = RoleChanges(manager)
         slots = self.config.get_int("max.incremental.fetch.session.cache.slots")
-        context.fetch_manager = FetchManager(FetchSessionCache(slots, self.clock, self.metrics))
+        context.fetch_manager = FetchManager(FetchSessionCache(slots, self.clock, self.chance, self.metrics))
         context.fetch_max_bytes = self.config.get_int("fetch.max.bytes")
         return manager
 
@@ -394,6 +401,7 @@ class BrokerServer:
             self.scheduler,
             settings,
             self.metrics,
+            chance=self.chance,
             on_new_broker_epoch=self._on_new_broker_epoch,
             await_feature_version=self._await_features,
             workers=self.context.workers,
@@ -409,7 +417,10 @@ class BrokerServer:
     def _start_admin(self) -> None:
         config, context = self.config, self.context
         zk_admin = AdminZkClient(
-            self.zk, use_topic_ids=config.version.uses_topic_ids, validate_topic_config=validator(config)
+            self.zk,
+            chance=self.chance,
+            use_topic_ids=config.version.uses_topic_ids,
+            validate_topic_config=validator(config),
         )
         purgatory: Purgatory[DelayedOperation] = Purgatory(
             "topic",
@@ -419,7 +430,7 @@ class BrokerServer:
             workers=context.workers,
         )
         context.zk_admin = zk_admin
-        context.topic_admin = TopicAdmin(config, zk_admin, context.metadata_cache, purgatory)
+        context.topic_admin = TopicAdmin(config, zk_admin, context.metadata_cache, purgatory, self.chance)
         self._on_stop("topic administration", context.topic_admin.shutdown)
         context.auto_topic_creation = AutoTopicCreation(config, context.topic_admin)
         context.config_admin = ConfigAdmin(config, self.zk, zk_admin)

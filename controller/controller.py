@@ -41,6 +41,7 @@ from network.protocol.errors import ErrorCode
 from network.protocol.messages.leader_and_isr import LeaderAndIsrResponse
 from network.protocol.messages.stop_replica import StopReplicaResponse
 from network.protocol.messages.update_metadata import UpdateMetadataResponse
+from timer.chance import Chance
 from timer.metrics import NULL_METRICS
 from timer.worker import Workers
 
@@ -73,6 +74,7 @@ class Controller(ControllerRequests):
         config: ControllerConfig,
         metrics: Metrics = NULL_METRICS,
         *,
+        chance: Chance,
         on_new_broker_epoch: Callable[[int], None] = lambda epoch: None,
         await_feature_version: AwaitFeatureVersion | None = None,
         workers: Workers | None = None,
@@ -105,6 +107,7 @@ class Controller(ControllerRequests):
             PartitionStateMachine(config, context, zk, batch, lambda _: unclean.mark()),
             ReplicaStateMachine(config, context, zk, batch),
             self._events.put,
+            chance,
         )
         self._topics = TopicChanges(core)
         self._deletion = TopicDeletion(core, self._topics.unwatch)

@@ -14,6 +14,7 @@ from controller.replica_state_machine import ReplicaStateMachine
 from controller.request_batch import RequestBatch
 from controller.zk.client import ZkClient
 from log.topic_partition import TopicPartition
+from timer.chance import Chance
 
 
 @dataclass(slots=True)
@@ -28,6 +29,7 @@ class ControllerCore:
     partitions: PartitionStateMachine
     replicas: ReplicaStateMachine
     put: Callable[[Event], None]
+    chance: Chance
 
     @property
     def fence(self) -> int:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator, Mapping, Sequence
 
 from network.protocol.errors import ApiError, ErrorCode
+from timer.chance import Chance
 
 
 def assign_replicas(
@@ -13,10 +13,10 @@ def assign_replicas(
     partitions: int,
     replication_factor: int,
     *,
+    chance: Chance,
     fixed_start_index: int | None = None,
     first_partition: int = 0,
     use_racks: bool = True,
-    rng: random.Random | None = None,
 ) -> dict[int, list[int]]:
     """Spread `partitions` partitions from number `first_partition` on over `brokers` (id to rack).
 
@@ -36,29 +36,28 @@ def assign_replicas(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"Replication factor: {replication_factor} larger than available brokers: {len(brokers)}.",
         )
-    rng = rng or random.Random()
     racks = {broker: rack for broker, rack in brokers.items() if rack is not None} if use_racks else {}
     if not racks:
         ids = sorted(brokers)
-        return _without_racks(ids, partitions, replication_factor, fixed_start_index, first_partition, rng)
+        return _without_racks(ids, partitions, replication_factor, fixed_start_index, first_partition, chance)
     if len(racks) != len(brokers):
         raise ApiError(
             ErrorCode.UNKNOWN_SERVER_ERROR, "Not all brokers have rack information for replica rack aware assignment."
         )
-    return _with_racks(racks, partitions, replication_factor, fixed_start_index, first_partition, rng)
+    return _with_racks(racks, partitions, replication_factor, fixed_start_index, first_partition, chance)
 
 
-def _start(count: int, fixed: int | None, rng: random.Random) -> tuple[int, int]:
+def _start(count: int, fixed: int | None, chance: Chance) -> tuple[int, int]:
     if fixed is not None:
         return fixed, fixed
-    return rng.randrange(count), rng.randrange(count)
+    return chance.randrange(count), chance.randrange(count)
 
 
 def _turns(
-    count: int, partitions: int, fixed: int | None, first_partition: int, rng: random.Random
+    count: int, partitions: int, fixed: int | None, first_partition: int, chance: Chance
 ) -> Iterator[tuple[int, int, int]]:
     """(partition, index of its leader, shift of its followers): leaders go round, and each round shifts by one more."""
-    start, shift = _start(count, fixed, rng)
+    start, shift = _start(count, fixed, chance)
     for partition in range(first_partition, first_partition + partitions):
         if partition > 0 and partition % count == 0:
             shift += 1
@@ -70,11 +69,11 @@ def _follower_index(first: int, shift: int, replica: int, count: int) -> int:
 
 
 def _without_racks(
-    ids: Sequence[int], partitions: int, factor: int, fixed: int | None, first_partition: int, rng: random.Random
+    ids: Sequence[int], partitions: int, factor: int, fixed: int | None, first_partition: int, chance: Chance
 ) -> dict[int, list[int]]:
     count = len(ids)
     assignment: dict[int, list[int]] = {}
-    for partition, first, shift in _turns(count, partitions, fixed, first_partition, rng):
+    for partition, first, shift in _turns(count, partitions, fixed, first_partition, chance):
         followers = [ids[_follower_index(first, shift, replica, count)] for replica in range(factor - 1)]
         assignment[partition] = [ids[first], *followers]
     return assignment
@@ -92,13 +91,13 @@ def alternate_racks(racks: Mapping[int, str]) -> list[int]:
 
 
 def _with_racks(
-    racks: Mapping[int, str], partitions: int, factor: int, fixed: int | None, first_partition: int, rng: random.Random
+    racks: Mapping[int, str], partitions: int, factor: int, fixed: int | None, first_partition: int, chance: Chance
 ) -> dict[int, list[int]]:
     ids = alternate_racks(racks)
     count = len(ids)
     rack_count = len(set(racks.values()))
     assignment: dict[int, list[int]] = {}
-    for partition, first, shift in _turns(count, partitions, fixed, first_partition, rng):
+    for partition, first, shift in _turns(count, partitions, fixed, first_partition, chance):
         replicas = [ids[first]]
         used_racks = {racks[ids[first]]}
         step = 0

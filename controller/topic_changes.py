@@ -150,7 +150,10 @@ class TopicChanges:
         return partitions
 
     def _with_ids(self, topics: Mapping[str, TopicZnode]) -> Mapping[str, TopicZnode]:
-        nameless = {topic: replace(znode, topic_id=new_uuid()) for topic, znode in topics.items() if not znode.topic_id}
+        chance = self._core.chance
+        nameless = {
+            topic: replace(znode, topic_id=new_uuid(chance)) for topic, znode in topics.items() if not znode.topic_id
+        }
         if not nameless:
             return topics
         whole = dict(topics)

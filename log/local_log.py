@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import random
 import shutil
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -28,6 +27,7 @@ from log.topic_partition import TopicPartition
 from timer.metrics import NULL_METRICS, Metrics
 
 if TYPE_CHECKING:
+    from timer.chance import Chance
     from timer.clock import Clock
     from timer.scheduler import Scheduler
 
@@ -45,22 +45,22 @@ class LogEnvironment:
         clock: Clock,
         scheduler: Scheduler,
         *,
+        chance: Chance,
         bound: OpenFileBound | None = None,
         on_io_error: Callable[[str, str, OSError], None] | None = None,
         metrics: Metrics = NULL_METRICS,
-        rng: random.Random | None = None,
     ) -> None:
         self.clock = clock
         self.scheduler = scheduler
         self.bound = bound if bound is not None else OpenFileBound(DEFAULT_OPEN_FILES)
         self.on_io_error = on_io_error
         self.flush_times = metrics.histogram("kafka.log", "LogFlushStats", "LogFlushRateAndTimeMs")
-        self.rng = rng if rng is not None else random.Random()
+        self.chance = chance
 
     def jitter_ms(self, config: LogConfig) -> int:
         """How much earlier than `segment.ms` a new segment rolls, drawn once per segment."""
         limit = min(config.segment_jitter_ms, config.segment_ms)
-        return self.rng.getrandbits(31) % limit if limit > 0 else 0
+        return self.chance.randrange(limit) if limit > 0 else 0
 
 
 def open_segment(

@@ -6,7 +6,6 @@ Columns are those of Spark's Kafka sink; others are ignored, except ``timestamp`
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +32,7 @@ from spark_jobs.option_table import OptionError
 from spark_jobs.producer import Producer
 from spark_jobs.worker import task
 from spark_jobs.write_options import WriteOptions
+from timer.chance import SystemChance
 from timer.clock import SystemClock
 
 Int64s = npt.NDArray[np.int64]
@@ -159,7 +159,7 @@ class _Spread:
     def __init__(self, options: WriteOptions, producer: Producer) -> None:
         self._options = options
         self._producer = producer
-        self._turn = random.randrange(1 << 30)
+        self._turn = SystemChance().randrange(1 << 30)
 
     def send(self, table: pa.RecordBatch, now_ms: int) -> None:
         """Encode and queue all rows. Raises RowError for a row that can't be sent."""

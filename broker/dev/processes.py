@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import signal
 import socket
 import subprocess
@@ -15,6 +14,7 @@ from pathlib import Path
 import broker
 from broker.cli.errors import CommandError
 from broker.dev.parent import tie
+from timer.chance import SystemChance
 
 # The command line as a program of its own: a child that finds our packages whatever lies in the working directory.
 ODRADEK = (sys.executable, "-P", str(Path(broker.__file__).resolve().parents[1] / "odradek" / "__main__.py"))
@@ -114,9 +114,10 @@ PORTS = range(10_000, 32_768)
 
 def free_ports(count: int, host: str = "127.0.0.1", *, consecutive: bool = False) -> list[int]:
     """Ports that nobody listens on at the moment, all different, or one behind the other. Raises CommandError."""
+    chance = SystemChance()
     for _ in range(1000):
-        start = random.choice(PORTS[: len(PORTS) - count])
-        ports = list(range(start, start + count)) if consecutive else random.sample(PORTS, count)
+        start = chance.choice(PORTS[: len(PORTS) - count])
+        ports = list(range(start, start + count)) if consecutive else chance.sample(PORTS, count)
         if all(_is_free(host, port) for port in ports):
             return ports
     raise CommandError(f"no {count} free ports on {host}")

@@ -7,7 +7,6 @@ full, old sessions give way, and a newcomer that ranks below all of them is serv
 
 from __future__ import annotations
 
-import random
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from broker.replication.results import FetchPartitionData
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.fetch import PartitionData
 from network.protocol.uuids import ZERO_UUID
+from timer.chance import Chance
 from timer.clock import Clock
 from timer.metrics import Metrics
 
@@ -190,9 +190,9 @@ class _Shard:
 class FetchSessionCache:
     """All sessions of a broker: at most `slots`, over eight shards; the session id tells the shard."""
 
-    def __init__(self, slots: int, clock: Clock, metrics: Metrics) -> None:
+    def __init__(self, slots: int, clock: Clock, chance: Chance, metrics: Metrics) -> None:
         self._clock = clock
-        self._ids = random.SystemRandom()
+        self._chance = chance
         width = _MAX_INT // NUM_SHARDS
         self._shards = [
             _Shard(threading.Lock(), {}, slots // NUM_SHARDS, max(1, i * width), (i + 1) * width - 1)
@@ -244,9 +244,9 @@ class FetchSessionCache:
         with shard.lock:
             if len(shard.sessions) >= shard.max_entries and not shard.try_evict(privileged, len(partitions), now):
                 return INVALID_SESSION_ID
-            session_id = self._ids.randint(shard.first_id, shard.last_id)
+            session_id = self._chance.randrange(shard.first_id, shard.last_id + 1)
             while session_id in shard.sessions:
-                session_id = self._ids.randint(shard.first_id, shard.last_id)
+                session_id = self._chance.randrange(shard.first_id, shard.last_id + 1)
             session = FetchSession(session_id, privileged, partitions, uses_topic_ids, now)
             shard.sessions[session_id] = session
             shard.num_partitions += session.cached_size

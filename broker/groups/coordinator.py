@@ -6,7 +6,6 @@ A request of the classic protocol goes to `consumer/classic_members` where its g
 from __future__ import annotations
 
 import logging
-import uuid
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple
@@ -47,6 +46,8 @@ from broker.groups.offsets.service import OffsetService
 from broker.groups.records.writer import GroupWriter
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ErrorCode
+from network.protocol.uuids import new_uuid, to_text
+from timer.chance import Chance, random_uuid
 from timer.clock import Clock
 from timer.metrics import Metrics
 from timer.purgatory import DelayedOperation, Purgatory
@@ -65,6 +66,7 @@ class Surroundings(NamedTuple):
     """
 
     clock: Clock
+    chance: Chance
     scheduler: Scheduler
     rebalances: Purgatory[DelayedOperation]
     heartbeats: Purgatory[DelayedOperation]
@@ -82,9 +84,11 @@ class GroupCoordinator:
         config: GroupConfig,
         consumer_config: ConsumerGroupConfig | None = None,
         topics: TopicsView = NoTopics,
-        new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
+        new_id: Callable[[], str] | None = None,
     ) -> None:
-        clock, self._scheduler, self._rebalances, self._heartbeats, self._metrics = surroundings
+        """`new_id` makes the unique part of members' ids; a random uuid unless it is given."""
+        clock, chance, self._scheduler, self._rebalances, self._heartbeats, self._metrics = surroundings
+        new_id = new_id or (lambda: str(random_uuid(chance)))
         self.config = config
         consumer_config = consumer_config or ConsumerGroupConfig()
         meters = GroupMeters(self._metrics)
@@ -97,7 +101,14 @@ class GroupCoordinator:
         joining = Joining(self.owned, writer, config, rebalancer, new_id)
         self._classic = ClassicGroupCoordinator(self.owned, writer, config, rebalancer, joining)
         self.consumer = ConsumerGroupCoordinator(
-            self.owned, writer, consumer_config, topics, self._heartbeats, clock, migration
+            self.owned,
+            writer,
+            consumer_config,
+            topics,
+            self._heartbeats,
+            clock,
+            migration,
+            lambda: to_text(new_uuid(chance)),
         )
         self._classic_members = ClassicMembers(self.consumer, new_id)
         self._keepers: dict[GroupType, GroupKeeper[Any]] = {

@@ -29,6 +29,7 @@ def make_group_coordinator(broker: BrokerContext) -> GroupCoordinator:
         partitions,
         Surroundings(
             broker.clock,
+            broker.chance,
             BackgroundScheduler(1, broker.clock, "group-metadata-manager", broker.workers),
             purgatory("Rebalance"),
             purgatory("Heartbeat"),

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from controller.zk.admin import AdminZkClient
     from controller.zk.client import ZkClient
     from log.topic_partition import TopicPartition
+    from timer.chance import Chance
     from timer.clock import Clock
 
 
@@ -64,6 +65,7 @@ class BrokerContext:
 
     config: KafkaConfig
     clock: Clock
+    chance: Chance
     metrics: MetricsRegistry
     metadata_cache: MetadataCache
     replica_manager: ReplicaManager

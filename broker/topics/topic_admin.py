@@ -18,6 +18,7 @@ from network.protocol.errors import ApiError, ErrorCode, error_of
 from network.protocol.messages.create_partitions import CreatePartitionsTopic, CreatePartitionsTopicResult
 from network.protocol.messages.create_topics import CreatableTopic, CreatableTopicResult
 from network.protocol.uuids import ZERO_UUID
+from timer.chance import Chance
 from timer.purgatory import DelayedOperation, Purgatory
 
 if TYPE_CHECKING:
@@ -51,11 +52,13 @@ class TopicAdmin:
         zk_admin: AdminZkClient,
         metadata_cache: MetadataCache,
         purgatory: Purgatory[DelayedOperation],
+        chance: Chance,
     ) -> None:
         self._config = config
         self._zk_admin = zk_admin
         self._metadata_cache = metadata_cache
         self._purgatory = purgatory
+        self._chance = chance
 
     def check_waiting(self, topics: set[str]) -> None:
         """Metadata of these topics changed."""
@@ -152,6 +155,7 @@ class TopicAdmin:
                 self._config.get_int("default.replication.factor")
                 if replication_factor == _DEFAULT
                 else replication_factor,
+                chance=self._chance,
             )
         if validate_only:
             self._zk_admin.validate_new_topic(name, assignment, overrides)

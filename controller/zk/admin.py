@@ -13,6 +13,7 @@ from controller.zk.payloads import ReplicaAssignment, TopicZnode
 from controller.zk.session import ZkError
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.uuids import new_uuid
+from timer.chance import Chance
 
 Assignment = Mapping[int, Sequence[int]]
 
@@ -28,11 +29,13 @@ class AdminZkClient:
         self,
         client: ZkClient,
         *,
+        chance: Chance,
         use_topic_ids: bool = True,
         validate_topic_config: Callable[[Mapping[str, str]], None] = _accept,
     ) -> None:
         """`use_topic_ids` from `inter.broker.protocol.version` 2.8-IV0. The validator raises `ApiError`."""
         self._client = client
+        self._chance = chance
         self._use_topic_ids = use_topic_ids
         self._validate_topic_config = validate_topic_config
 
@@ -59,7 +62,7 @@ class AdminZkClient:
         """
         overrides = dict(config or {})
         self.validate_new_topic(topic, assignment, overrides)
-        topic_id = new_uuid() if self._use_topic_ids else None
+        topic_id = new_uuid(self._chance) if self._use_topic_ids else None
         self._client.set_config(f"{paths.TOPIC_CONFIG}/{topic}", overrides)
         try:
             self._client.create_topic(topic, topic_id, assignment)
@@ -124,7 +127,14 @@ class AdminZkClient:
     ) -> dict[int, list[int]]:
         ids = sorted(brokers)
         start = next((index for index, broker in enumerate(ids) if broker >= first_replicas[0]), 0)
-        return assign_replicas(brokers, added, len(first_replicas), fixed_start_index=start, first_partition=current)
+        return assign_replicas(
+            brokers,
+            added,
+            len(first_replicas),
+            chance=self._chance,
+            fixed_start_index=start,
+            first_partition=current,
+        )
 
     # -- configs -----------------------------------------------------------------------------------------------------
 

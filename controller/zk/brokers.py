@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import logging
-import uuid
 
 from controller.zk import paths
 from controller.zk.access import ZnodeAccess, expect
@@ -18,6 +17,7 @@ from controller.zk.payloads import (
     encode_cluster_id,
 )
 from controller.zk.session import ZkError
+from timer.chance import Chance, random_uuid
 
 logger = logging.getLogger(__name__)
 
@@ -143,12 +143,12 @@ class BrokerZnodes(ZnodeAccess):
         found = self.read(paths.CLUSTER_ID)
         return None if found is None else decode_cluster_id(found[0])
 
-    def create_or_get_cluster_id(self) -> str:
+    def create_or_get_cluster_id(self, chance: Chance) -> str:
         """The cluster's id; the first broker of a cluster makes one (22 URL-safe base64 characters)."""
         existing = self.cluster_id()
         if existing is not None:
             return existing
-        new = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        new = base64.urlsafe_b64encode(random_uuid(chance).bytes).rstrip(b"=").decode()
         try:
             self.create_recursive(paths.CLUSTER_ID, encode_cluster_id(new))
         except ZkError as error:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import uuid
 from enum import StrEnum
 
 from log.errors import LogError
 from log.topic_partition import TopicPartition
+from timer.chance import Chance, random_uuid
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -52,16 +52,25 @@ def current_dir_name(tp: TopicPartition) -> str:
     return f"{tp.topic}-{tp.partition}"
 
 
-def renamed_dir_name(tp: TopicPartition, kind: DirectoryKind) -> str:
+def renamed_dir_name(tp: TopicPartition, kind: DirectoryKind, chance: Chance) -> str:
     """A new unique name for the directory of `tp` as a future, deleted or stray one.
 
     Deleted and stray names are cut in the topic part so that they stay within 255 characters.
     """
-    suffix = f"-{tp.partition}.{uuid.uuid4().hex}{kind.value}"
+    suffix = _suffix(tp, kind, random_uuid(chance).hex)
     topic = tp.topic
     if kind in (DirectoryKind.DELETE, DirectoryKind.STRAY):
         topic = topic[: max(0, MAX_NAME - len(suffix))]
     return topic + suffix
+
+
+def has_room_for_future(tp: TopicPartition) -> bool:
+    """Whether the directory of a future log of `tp` has a name that is not too long."""
+    return len(tp.topic) + len(_suffix(tp, DirectoryKind.FUTURE, "0" * 32)) <= MAX_NAME
+
+
+def _suffix(tp: TopicPartition, kind: DirectoryKind, unique: str) -> str:
+    return f"-{tp.partition}.{unique}{kind.value}"
 
 
 def parse_dir_name(name: str) -> tuple[TopicPartition, DirectoryKind]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -45,6 +44,7 @@ from log.management.topic_configs import TopicConfigs
 from log.partition_log import PartitionLog
 from log.producer_state import ProducerStateConfig
 from log.topic_partition import TopicPartition
+from timer.chance import Chance
 from timer.metrics import NULL_METRICS, Metrics
 
 if TYPE_CHECKING:
@@ -70,12 +70,12 @@ class LogManager:
         cluster_id: str | None,
         clock: Clock,
         scheduler: Scheduler,
+        chance: Chance,
         metrics: Metrics = NULL_METRICS,
         settings: LogManagerSettings = DEFAULT_SETTINGS,
         producer_config: ProducerStateConfig | None = None,
         cleaner_config: CleanerConfig | None = None,
         on_dir_failure: Callable[[str], None] | None = None,
-        rng: random.Random | None = None,
         workers: Workers | None = None,
     ) -> None:
         self.settings = settings
@@ -84,10 +84,10 @@ class LogManager:
         self.env = LogEnvironment(
             clock,
             scheduler,
+            chance=chance,
             bound=OpenFileBound(settings.open_files),
             on_io_error=lambda directory, message, error: self.report_failure(directory, f"{message}: {error}"),
             metrics=metrics,
-            rng=rng,
         )
         self._configs = TopicConfigs(topic_configs, default_config)
         self._producer_config = producer_config if producer_config is not None else ProducerStateConfig()
@@ -125,6 +125,7 @@ class LogManager:
             self._deletions,
             self._metrics,
             None if self.cleaner is None else self.cleaner.manager,
+            chance,
         )
         self._started = False
 
@@ -350,7 +351,7 @@ class LogManager:
         if is_future:
             self.moves.check_future(tp)
         candidates = [preferred] if preferred in self.live_log_dirs else self._dirs_by_load()
-        name = renamed_dir_name(tp, DirectoryKind.FUTURE) if is_future else current_dir_name(tp)
+        name = renamed_dir_name(tp, DirectoryKind.FUTURE, self.env.chance) if is_future else current_dir_name(tp)
         failure: Exception | None = None
         for parent in candidates:
             try:
@@ -426,7 +427,7 @@ class LogManager:
                 self.cleaner.manager.update_position(log.parent_dir, tp, None)
         self._metrics.remove_log(log)
         kind = DirectoryKind.STRAY if is_stray else DirectoryKind.DELETE
-        log.rename_dir(renamed_dir_name(tp, kind))
+        log.rename_dir(renamed_dir_name(tp, kind, self.env.chance))
         if is_stray:
             log.close()
             self._table.strays[tp] = log

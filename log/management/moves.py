@@ -19,6 +19,7 @@ from log.management.log_table import LogTable
 from log.management.maintenance import LogMaintenance
 from log.partition_log import PartitionLog
 from log.topic_partition import TopicPartition
+from timer.chance import Chance
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +35,7 @@ class LogMoves:
         deletions: DeletionQueue,
         metrics: LogMetrics,
         cleaner: CleanerManager | None,
+        chance: Chance,
     ) -> None:
         self._table = table
         self._live_dirs = live_dirs
@@ -41,6 +43,7 @@ class LogMoves:
         self._deletions = deletions
         self._metrics = metrics
         self._cleaner = cleaner
+        self._chance = chance
         self._preferred: dict[TopicPartition, str] = {}
 
     # ---- the wanted directory
@@ -121,7 +124,7 @@ class LogMoves:
 
     def _retire(self, source: PartitionLog) -> None:
         try:
-            source.rename_dir(renamed_dir_name(source.topic_partition, DirectoryKind.DELETE))
+            source.rename_dir(renamed_dir_name(source.topic_partition, DirectoryKind.DELETE, self._chance))
         finally:
             # If its directory has just failed nobody else closes it: it is in no table any more.
             source.close_handles()

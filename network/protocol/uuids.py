@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Final
+
+from timer.chance import Chance, random_uuid
 
 ZERO_UUID: Final = bytes(16)
 """No id."""
@@ -13,13 +14,10 @@ ONE_UUID: Final = bytes(15) + b"\x01"
 """Reserved for the metadata topic."""
 
 
-def new_uuid() -> bytes:
+def new_uuid(chance: Chance) -> bytes:
     """A random version 4 uuid that is not reserved and whose text does not begin with a dash."""
     while True:
-        raw = bytearray(os.urandom(16))
-        raw[6] = raw[6] & 0x0F | 0x40
-        raw[8] = raw[8] & 0x3F | 0x80
-        value = bytes(raw)
+        value = random_uuid(chance).bytes
         if value not in (ZERO_UUID, ONE_UUID) and not to_text(value).startswith("-"):
             return value
 

@@ -19,6 +19,7 @@ from log.records.record import iter_records
 from log.records.validation import check_for_follower
 from log.topic_partition import TopicPartition
 from tests.support.cluster import ROOT, python_environment
+from timer.chance import SystemChance
 from timer.clock import SystemClock
 from timer.scheduler import BackgroundScheduler
 
@@ -42,6 +43,7 @@ def open_manager(directory: str, flush_messages: int) -> tuple[LogManager, Backg
         cluster_id="c",
         clock=clock,
         scheduler=scheduler,
+        chance=SystemChance(),
     )
     manager.startup()
     return manager, scheduler

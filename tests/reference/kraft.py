@@ -14,6 +14,7 @@ from broker.dev.processes import ManagedProcess, free_ports
 from network.protocol.uuids import new_uuid, to_text
 from tests.reference import kafka
 from tests.support.cluster import HOST, ROOT, Broker, Cluster, python_environment
+from timer.chance import SystemChance
 
 VERSION = "4.1.0"
 
@@ -60,7 +61,7 @@ class KraftBroker(Broker):
         )
 
     def _format(self, properties: Path) -> None:
-        arguments = ["format", "-t", to_text(new_uuid()), "-c", str(properties)]
+        arguments = ["format", "-t", to_text(new_uuid(SystemChance())), "-c", str(properties)]
         command = kafka.java_command(kafka.require(VERSION), "kafka.tools.StorageTool", *arguments, tool=True)
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stdout + done.stderr

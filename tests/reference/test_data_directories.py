@@ -28,6 +28,7 @@ from tests.reference.kafka import require, run_tool
 from tests.support.batches import build_batch
 from tests.support.cluster import Broker, Cluster
 from tests.support.until_end import until_end
+from timer.chance import SystemChance
 from timer.clock import SystemClock
 from timer.scheduler import BackgroundScheduler
 
@@ -120,6 +121,7 @@ class Engine:
             cluster_id=properties.cluster_id,
             clock=SystemClock(),
             scheduler=self.scheduler,
+            chance=SystemChance(),
             on_dir_failure=self.failures.append,
         )
         self.manager.startup()

@@ -29,6 +29,7 @@ from network.protocol.messages.alter_partition_reassignments import (
 from network.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from tests.simulation.broker_model import BrokerModel, Record
 from tests.simulation.zookeeper import ModelSession, ZooKeeperModel
+from timer.chance import SeededChance
 from timer.clock import ManualClock
 from timer.scheduler import ManualScheduler
 
@@ -115,6 +116,7 @@ class Node:
             sim.clock,
             self.scheduler,
             config,
+            chance=sim.chance,
             on_new_broker_epoch=self._registered_again,
         )
         self.asked.clear()
@@ -151,6 +153,8 @@ class Simulation:
 
     def __init__(self, seed: int, nodes: int = 4, faults: bool = True) -> None:
         self.rng = random.Random(seed)
+        # The product's own draws, apart from those of the schedule.
+        self.chance = SeededChance(seed)
         self.clock = ManualClock()
         self.server = ZooKeeperModel(self.clock)
         self.faults = faults
@@ -363,7 +367,7 @@ class Simulation:
         node = self.rng.choice(self.nodes)
         if not node.running or node.session.expired:
             return
-        rng, admin = self.rng, AdminZkClient(ZkClient(node.session))
+        rng, admin = self.rng, AdminZkClient(ZkClient(node.session), chance=self.chance)
         topic = rng.choice(("a", "b", "c"))
         replicas = rng.sample(range(1, len(self.nodes) + 1), 3)
         kind = rng.choice((0, 0, 1, 2, 2, 2, 2, 3, 4, 5))

@@ -17,6 +17,7 @@ from network.protocol.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 from network.protocol.uuids import new_uuid, to_text
+from timer.chance import SystemChance
 
 TIMEOUT_S = 60.0
 Owned = set[tuple[bytes, int]]
@@ -58,7 +59,7 @@ class RawMember:
     def __init__(self, connection: Connection, group: str, topics: list[str] | None = None, **options: Any) -> None:
         self.connection = connection
         self.group = group
-        self.member_id = options.pop("member_id", to_text(new_uuid()))
+        self.member_id = options.pop("member_id", to_text(new_uuid(SystemChance())))
         self.topics = topics
         self.regex: str | None = options.pop("regex", None)
         self.instance_id: str | None = options.pop("instance_id", None)

@@ -23,6 +23,7 @@ from log.topic_partition import TopicPartition
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from tests.support.internal_topic import MemoryTopic
+from timer.chance import SystemChance
 from timer.clock import ManualClock
 from timer.executor import InlineExecutor
 from timer.metrics import NULL_METRICS
@@ -100,7 +101,7 @@ class Coordinator:
         self.core = GroupCoordinator(
             self.log,
             PARTITIONS,
-            Surroundings(self.clock, self.scheduler, self.rebalances, self.heartbeats, NULL_METRICS),
+            Surroundings(self.clock, SystemChance(), self.scheduler, self.rebalances, self.heartbeats, NULL_METRICS),
             config,
             consumer_config,
             topics=lambda: self.topics,

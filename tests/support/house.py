@@ -29,6 +29,7 @@ _CLOCK = {
 _THREAD = {"threading.Thread", "threading.Timer", "concurrent.futures.ThreadPoolExecutor"}
 _CHANCE = {"os.urandom", "uuid.uuid1", "uuid.uuid4"}
 _CHANCE_MODULES = {"random", "secrets"}
+_SOURCES = {"timer.chance.SystemChance", "timer.chance.SeededChance"}
 
 
 @dataclass(slots=True)
@@ -164,7 +165,7 @@ def _own_names(module: Module) -> set[str]:
 
 
 def calls(module: Module) -> Iterator[tuple[str, str]]:
-    """("clock", "thread" or "chance", full name) for each use of them.
+    """("clock", "thread", "chance" or "source of chance", full name) for each use of them.
 
     A `Random` and an executor are handed in: their types may be named everywhere, but not made.
     """
@@ -178,6 +179,8 @@ def calls(module: Module) -> Iterator[tuple[str, str]]:
             yield "clock", full
         elif full in _THREAD and id(node) in called:
             yield "thread", full
+        elif full in _SOURCES and id(node) in called:
+            yield "source of chance", full
         elif full in _CHANCE or (full and _is_chance(full, id(node) in called)):
             yield "chance", full
 

@@ -58,28 +58,27 @@ THREADS = {
 }
 
 CHANCE = {
-    "odradek/pytest_plugin.py": 1,  # names of topics that nobody else uses
-    "odradek/supervisor.py": 1,  # the token of a control connection
-    # Made here once and handed on, or of no consequence to what the broker does.
-    "network/protocol/uuids.py": 1,
+    "timer/chance.py": 1,
+    # In a user's process, where `timer` may be a module of his own: names of topics, the token of a control connection.
+    "odradek/pytest_plugin.py": 1,
+    "odradek/supervisor.py": 1,
+    # What nobody may foresee, whatever is handed in.
+    "network/sasl/nonces.py": 2,
+}
+
+SOURCES = {
+    # Where processes begin: from here on it is handed in.
+    "broker/server.py": 1,
+    "broker/dev/processes.py": 1,  # free ports
+    "controller/zk/embedded/service.py": 1,
+    "spark_jobs/sink.py": 1,  # an executor's task
+    # A sequence of its own, so that a sample disturbs nobody's draws.
     "broker/metrics.py": 1,
-    "broker/dev/processes.py": 2,
-    "spark_jobs/sink.py": 1,
-    "network/sasl/nonces.py": 2,  # what nobody may foresee
-    "controller/zk/embedded/service.py": 1,  # the secret of a server's sessions
-    "controller/zk/embedded/store.py": 1,
-    # To be handed in, as the clock is.
-    "log/local_log.py": 1,
-    "log/files/names.py": 1,
-    "controller/zk/brokers.py": 1,
-    "controller/replica_placement.py": 1,
-    "broker/groups/coordinator.py": 1,
-    "broker/fetching/fetch_session.py": 1,
 }
 
 CLOCK = {"timer/clock.py": 3}
 
-USES = {"clock": CLOCK, "thread": THREADS, "chance": CHANCE}
+USES = {"clock": CLOCK, "thread": THREADS, "chance": CHANCE, "source of chance": SOURCES}
 
 LINES = 70
 LONG = {
@@ -208,7 +207,9 @@ class TestRules:
             "import time, random, threading as t, datetime\n"
             "from time import monotonic as now\n"
             "from uuid import uuid4\n"
+            "from timer.chance import SystemChance as Dice\n"
             "def f(rng: random.Random) -> threading.Thread: return now() + time.sleep(1)\n"
+            "def h(dice: Dice) -> Dice: return Dice()\n"
             "def g(new_id=uuid4): return t.Thread(target=f), random.Random(0), random.choice, datetime.datetime.now()\n"
         )
         [module] = parse([("log/a.py", source)]).values()
@@ -219,6 +220,7 @@ class TestRules:
             ("clock", "datetime.datetime.now"),
             ("clock", "time.monotonic"),
             ("clock", "time.sleep"),
+            ("source of chance", "timer.chance.SystemChance"),
             ("thread", "threading.Thread"),
         ]
 

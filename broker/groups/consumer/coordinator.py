@@ -32,7 +32,6 @@ from broker.groups.metadata_manager import GroupMetadataManager
 from broker.groups.migration import Migration
 from broker.groups.records.writer import GroupWriter
 from network.protocol.errors import ApiError, ErrorCode
-from network.protocol.uuids import new_uuid, to_text
 from timer.clock import Clock
 from timer.purgatory import DelayedOperation, Purgatory
 
@@ -54,7 +53,7 @@ class ConsumerGroupCoordinator:
         purgatory: Purgatory[DelayedOperation],
         clock: Clock,
         migration: Migration,
-        new_id: Callable[[], str] = lambda: to_text(new_uuid()),
+        new_id: Callable[[], str],
     ) -> None:
         self._owned = owned
         self._writer = writer

@@ -18,7 +18,7 @@ from broker.replication.log_dirs.future_log import Progress
 from broker.replication.partition import Partition
 from broker.replication.partitions import Partitions
 from broker.replication.throttle import ReplicationQuota
-from log.files.names import MAX_NAME, DirectoryKind, renamed_dir_name
+from log.files.names import has_room_for_future
 from log.management.manager import LogManager
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ApiError, ErrorCode, error_of
@@ -193,7 +193,7 @@ class LogDirMoves:
 
     def _alter_one(self, tp: TopicPartition, path: str) -> None:
         logs = self._log_manager
-        if len(renamed_dir_name(tp, DirectoryKind.FUTURE)) > MAX_NAME:
+        if not has_room_for_future(tp):
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"the name of {tp} is too long for a move")
         if path not in logs.log_dirs:
             raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is not a log directory of this broker")

@@ -25,7 +25,7 @@ def make_tokens(context: BrokerContext, scheduler: Scheduler) -> TokenManager | 
         context.zk,
         secret,
         context.clock,
-        lambda: to_text(new_uuid()),
+        lambda: to_text(new_uuid(context.chance)),
         new_salt,
         max_lifetime_ms=config.get_int("delegation.token.max.lifetime.ms"),
         default_period_ms=config.get_int("delegation.token.expiry.time.ms"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import sys
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from controller.zk.embedded.machine import Limits, Machine
 from controller.zk.embedded.server import Server
 from controller.zk.embedded.sessions import Sessions, first_session_id
 from controller.zk.embedded.store import LOG_BYTES, FileStore, StoreError
+from timer.chance import Chance, SystemChance
 from timer.clock import Clock, SystemClock
 
 NOTE = (
@@ -35,11 +35,11 @@ async def serve(
     log_bytes: int = LOG_BYTES,
 ) -> None:
     """Until `stop` is set. Without a data directory nothing is kept. Raises ServiceError."""
-    clock = SystemClock()
+    clock, chance = SystemClock(), SystemChance()
     print(NOTE, file=sys.stderr, flush=True)
     with contextlib.ExitStack() as stack:
         try:
-            machine, store = _machine(data_dir, limits, clock, stack, log_bytes)
+            machine, store = _machine(data_dir, limits, clock, chance, stack, log_bytes)
         except (StoreError, OSError) as error:
             raise ServiceError(str(error)) from error
         server = Server(machine, clock, settings, store)
@@ -60,12 +60,17 @@ async def serve(
 
 
 def _machine(
-    data_dir: Path | None, limits: Limits, clock: Clock, stack: contextlib.ExitStack, log_bytes: int
+    data_dir: Path | None,
+    limits: Limits,
+    clock: Clock,
+    chance: Chance,
+    stack: contextlib.ExitStack,
+    log_bytes: int,
 ) -> tuple[Machine, FileStore | None]:
     now_ms = clock.monotonic_ms()
     if data_dir is None:
-        return Machine(Sessions(first_session_id(clock.wall_ms()), os.urandom(16)), limits), None
+        return Machine(Sessions(first_session_id(clock.wall_ms()), chance.randbytes(16)), limits), None
     store = stack.enter_context(FileStore(data_dir, log_bytes))
-    sessions = Sessions(first_session_id(clock.wall_ms()), store.secret())
+    sessions = Sessions(first_session_id(clock.wall_ms()), store.secret(chance))
     machine = store.recover(sessions, limits, now_ms)
     return machine, store

@@ -16,6 +16,7 @@ from controller.zk.embedded.machine import Limits, Machine
 from controller.zk.embedded.sessions import Sessions
 from controller.zk.embedded.snapshots import LOG_MAGIC, file_name, files
 from controller.zk.embedded.transactions import Transaction
+from timer.chance import Chance
 
 __all__ = ["FileStore", "StoreError"]
 
@@ -58,11 +59,11 @@ class FileStore:
             self._compaction.wait()
         self._lock.close()
 
-    def secret(self) -> bytes:
+    def secret(self, chance: Chance) -> bytes:
         """What passwords of sessions are made of; the same after a restart, so that clients come back."""
         path = self.directory / "secret"
         if not path.exists():
-            write_durably(path, os.urandom(16))
+            write_durably(path, chance.randbytes(16))
         return path.read_bytes()
 
     def recover(self, sessions: Sessions, limits: Limits, monotonic_ms: int) -> Machine:

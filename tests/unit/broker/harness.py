@@ -48,6 +48,7 @@ from network.protocol.messages.update_metadata import (
     UpdateMetadataRequest,
 )
 from tests.unit.log.harness import batch
+from timer.chance import SystemChance
 from timer.clock import ManualClock
 from timer.metrics import NULL_METRICS, Metrics
 from timer.scheduler import ManualScheduler
@@ -82,6 +83,7 @@ class LeadingBroker:
             cluster_id="cluster",
             clock=self.clock,
             scheduler=scheduler,
+            chance=SystemChance(),
             on_dir_failure=lambda failed: None,
         )
         log_manager.startup()

@@ -32,6 +32,7 @@ from network.protocol.messages.update_metadata import (
     UpdateMetadataResponse,
 )
 from network.protocol.uuids import new_uuid
+from timer.chance import SystemChance
 from timer.clock import ManualClock
 from timer.scheduler import ManualScheduler
 
@@ -171,13 +172,14 @@ class Harness:
     def __init__(self, make_client: MakeClient, version: str = "3.9", broker_id: int = 1, **options: Any) -> None:
         self.make_client = make_client
         self.clock = ManualClock()
+        self.chance = SystemChance()
         self.scheduler = ManualScheduler(self.clock)
         self.scheduler.startup()
         self.channels = RecordingChannels()
         self.zk = make_client()
         self.zk.create_startup_paths()
         self.config = ControllerConfig(broker_id, MetadataVersion(version), **options)
-        self.admin = AdminZkClient(self.zk, use_topic_ids=self.config.uses_topic_ids)
+        self.admin = AdminZkClient(self.zk, chance=self.chance, use_topic_ids=self.config.uses_topic_ids)
         self.sessions: dict[int, ZkClient] = {broker_id: self.zk}
         self.epochs: list[int] = []
         self.info = broker_info(broker_id)
@@ -188,6 +190,7 @@ class Harness:
             self.clock,
             self.scheduler,
             self.config,
+            chance=self.chance,
             on_new_broker_epoch=self.epochs.append,
         )
 
@@ -261,7 +264,7 @@ class Harness:
     def create_topic(self, topic: str, assignment: dict[int, list[int]], **config: str) -> None:
         """Write the znodes of a topic, also one that the admin client would refuse, and wait for the controller."""
         self.zk.set_config(f"topics/{topic}", {name.replace("_", "."): value for name, value in config.items()})
-        self.zk.create_topic(topic, new_uuid() if self.config.uses_topic_ids else None, assignment)
+        self.zk.create_topic(topic, new_uuid(self.chance) if self.config.uses_topic_ids else None, assignment)
         wanted = [TopicPartition(topic, number) for number in assignment]
         self.run_until(lambda: all(item in self.context.leadership for item in wanted), f"creation of {topic}")
         self.settle()

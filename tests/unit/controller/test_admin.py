@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Callable
 
@@ -18,7 +17,9 @@ from controller.zk.change_listener import CHANGE_EXPIRATION_MS, ChangeListener
 from controller.zk.client import ZkClient
 from controller.zk.payloads import ReplicaAssignment, TopicZnode
 from network.protocol.errors import ApiError, ErrorCode
+from timer.chance import SeededChance, SystemChance
 
+CHANCE = SystemChance()
 BROKERS: dict[int, str | None] = {1: None, 2: None, 3: None}
 
 
@@ -26,7 +27,7 @@ BROKERS: dict[int, str | None] = {1: None, 2: None, 3: None}
 def admin(zk: ZkClient) -> AdminZkClient:
     zk.create_startup_paths()
     zk.register_controller(1, 1)
-    return AdminZkClient(zk)
+    return AdminZkClient(zk, chance=CHANCE)
 
 
 def code_of(call: Callable[[], object]) -> ErrorCode:
@@ -43,7 +44,7 @@ def test_create_topic(admin: AdminZkClient, zk: ZkClient) -> None:
     assert code_of(lambda: admin.create_topic("t", {0: [1]})) is ErrorCode.TOPIC_ALREADY_EXISTS
     assert admin.create_topic("empty-config", {0: [1]}) is not None
     assert zk.read("/config/topics/empty-config") is not None
-    assert AdminZkClient(zk, use_topic_ids=False).create_topic("old", {0: [1]}) is None
+    assert AdminZkClient(zk, chance=CHANCE, use_topic_ids=False).create_topic("old", {0: [1]}) is None
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,7 @@ def test_refused_config_writes_nothing(zk: ZkClient) -> None:
     def refuse(_config: object) -> None:
         raise ApiError(ErrorCode.INVALID_CONFIG, "no")
 
-    admin = AdminZkClient(zk, validate_topic_config=refuse)
+    admin = AdminZkClient(zk, chance=CHANCE, validate_topic_config=refuse)
     assert code_of(lambda: admin.create_topic("t", {0: [1]}, {"bad": "1"})) is ErrorCode.INVALID_CONFIG
     assert zk.config_entities("topics") == []
 
@@ -208,7 +209,7 @@ def test_change_listener_applies_once_in_order_and_purges(zk: ZkClient, make_cli
 
 def test_placement_follows_kafkas_rule() -> None:
     brokers: dict[int, str | None] = dict.fromkeys(range(5))
-    placed = assign_replicas(brokers, 10, 3, fixed_start_index=0)
+    placed = assign_replicas(brokers, 10, 3, chance=CHANCE, fixed_start_index=0)
     assert placed == {
         0: [0, 1, 2],
         1: [1, 2, 3],
@@ -223,7 +224,7 @@ def test_placement_follows_kafkas_rule() -> None:
     }
     racks: dict[int, str | None] = {0: "a", 1: "b", 2: "c", 3: "a", 4: "b", 5: "c"}
     assert alternate_racks({id: str(rack) for id, rack in racks.items()}) == [0, 1, 2, 3, 4, 5]
-    assert assign_replicas(racks, 7, 3, fixed_start_index=0) == {
+    assert assign_replicas(racks, 7, 3, chance=CHANCE, fixed_start_index=0) == {
         0: [0, 1, 2],
         1: [1, 2, 3],
         2: [2, 3, 4],
@@ -244,9 +245,12 @@ def test_placement_follows_kafkas_rule() -> None:
 def test_placement_spreads(racks: list[int], with_racks: bool, partitions: int, factor: int, seed: int) -> None:
     brokers: dict[int, str | None] = {id: f"r{rack}" if with_racks else None for id, rack in enumerate(racks)}
     if factor > len(brokers):
-        assert code_of(lambda: assign_replicas(brokers, partitions, factor)) is ErrorCode.INVALID_REPLICATION_FACTOR
+        assert (
+            code_of(lambda: assign_replicas(brokers, partitions, factor, chance=CHANCE))
+            is ErrorCode.INVALID_REPLICATION_FACTOR
+        )
         return
-    placed = assign_replicas(brokers, partitions, factor, rng=random.Random(seed))
+    placed = assign_replicas(brokers, partitions, factor, chance=SeededChance(seed))
     assert set(placed) == set(range(partitions))
     leaders = Counter(replicas[0] for replicas in placed.values())
     assert max(leaders.values()) - min(leaders[id] for id in brokers) <= 1
@@ -258,7 +262,7 @@ def test_placement_spreads(racks: list[int], with_racks: bool, partitions: int, 
 
 
 def test_placement_errors() -> None:
-    assert code_of(lambda: assign_replicas({1: None}, 0, 1)) is ErrorCode.INVALID_PARTITIONS
-    assert code_of(lambda: assign_replicas({1: None}, 1, 0)) is ErrorCode.INVALID_REPLICATION_FACTOR
-    assert code_of(lambda: assign_replicas({1: "a", 2: None}, 1, 1)) is ErrorCode.UNKNOWN_SERVER_ERROR
-    assert len(assign_replicas({1: "a", 2: None}, 1, 2, use_racks=False)[0]) == 2
+    assert code_of(lambda: assign_replicas({1: None}, 0, 1, chance=CHANCE)) is ErrorCode.INVALID_PARTITIONS
+    assert code_of(lambda: assign_replicas({1: None}, 1, 0, chance=CHANCE)) is ErrorCode.INVALID_REPLICATION_FACTOR
+    assert code_of(lambda: assign_replicas({1: "a", 2: None}, 1, 1, chance=CHANCE)) is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert len(assign_replicas({1: "a", 2: None}, 1, 2, chance=CHANCE, use_racks=False)[0]) == 2

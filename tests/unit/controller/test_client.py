@@ -24,6 +24,7 @@ from controller.zk.payloads import (
 from controller.zk.session import ZkError
 from log.topic_partition import TopicPartition
 from tests.support.paths import shared_golden
+from timer.chance import SystemChance
 
 pytestmark = pytest.mark.both_zookeepers
 
@@ -95,9 +96,9 @@ def test_generated_ids(zk: ZkClient) -> None:
 
 def test_cluster_id(zk: ZkClient, make_client: MakeClient) -> None:
     assert zk.cluster_id() is None
-    made = zk.create_or_get_cluster_id()
+    made = zk.create_or_get_cluster_id(SystemChance())
     assert len(made) == 22
-    assert make_client().create_or_get_cluster_id() == made
+    assert make_client().create_or_get_cluster_id(SystemChance()) == made
 
 
 def test_only_one_controller_and_the_epoch_counts_every_win(make_client: MakeClient) -> None:

@@ -15,13 +15,14 @@ from controller.zk.embedded.sessions import Sessions
 from controller.zk.embedded.snapshots import files
 from controller.zk.embedded.state import Connection
 from controller.zk.embedded.store import FileStore
+from timer.chance import SystemChance
 
 NOW = Moment(1_700_000_000_000, 0)
 
 
 def opened(directory: Path, log_bytes: int = 1 << 20) -> tuple[FileStore, Machine]:
     store = FileStore(directory, log_bytes)
-    return store, store.recover(Sessions(1, store.secret()), Limits(), 0)
+    return store, store.recover(Sessions(1, store.secret(SystemChance())), Limits(), 0)
 
 
 def write(store: FileStore, machine: Machine, connection: Connection, kind: int, request: records.Request) -> None:

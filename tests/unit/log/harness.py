@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from log.records.record import Record, iter_records
 from log.records.validation import AppendOrigin, check_for_follower
 from log.topic_partition import TopicPartition
 from tests.support.batches import build_batch
+from timer.chance import SeededChance
 from timer.clock import ManualClock
 from timer.scheduler import ManualScheduler
 
@@ -38,7 +38,7 @@ class Harness:
             self.clock,
             self.scheduler,
             on_io_error=lambda directory, message, error: self.failures.append(f"{directory}: {message}: {error}"),
-            rng=random.Random(1),
+            chance=SeededChance(1),
         )
 
     @property

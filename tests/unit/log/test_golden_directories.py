@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import shutil
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from log.records.record import iter_records
 from log.records.validation import check_for_follower
 from log.topic_partition import TopicPartition
 from tests.support.paths import shared_golden
+from timer.chance import SystemChance
 from timer.clock import ManualClock
 from timer.scheduler import ManualScheduler
 
@@ -44,7 +44,7 @@ def open_copy(folder: str, tmp_path: Path) -> tuple[Path, Path, LogManager]:
         cluster_id=properties.cluster_id,
         clock=clock,
         scheduler=ManualScheduler(clock),
-        rng=random.Random(0),
+        chance=SystemChance(),
     )
     manager.startup()
     return golden, data, manager
@@ -173,6 +173,7 @@ def test_recovery_rebuilds_the_files_that_kafka_wrote(folder: str, tmp_path: Pat
         cluster_id=properties.cluster_id,
         clock=clock,
         scheduler=ManualScheduler(clock),
+        chance=SystemChance(),
     )
     for path in saved.glob("*-[0-9]/*index"):
         path.write_bytes((b"\0" if path.suffix == ".txnindex" else b"\xff") * 100)

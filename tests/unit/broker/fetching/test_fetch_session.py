@@ -15,6 +15,7 @@ from broker.replication.results import FetchPartitionData
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.fetch import PartitionData
 from network.protocol.uuids import ZERO_UUID, new_uuid
+from timer.chance import SeededChance, SystemChance
 from timer.clock import ManualClock
 from timer.metrics import NULL_METRICS
 
@@ -38,7 +39,7 @@ def answer(partition: int, *, high_watermark: int = 10, records: bytes = b"", er
 class Sessions:
     def __init__(self, slots: int = 1000) -> None:
         self.clock = ManualClock()
-        self.cache = FetchSessionCache(slots, self.clock, NULL_METRICS)
+        self.cache = FetchSessionCache(slots, self.clock, SeededChance(0), NULL_METRICS)
         self.manager = FetchManager(self.cache)
         self.names: dict[bytes, str] = {}
 
@@ -127,7 +128,7 @@ def test_forgetting_the_last_partition_closes_the_session() -> None:
 
 def test_unknown_topic_id_is_resolved_later() -> None:
     sessions = Sessions()
-    topic_id = new_uuid()
+    topic_id = new_uuid(SystemChance())
     session_id = sessions.open(key(0, None, topic_id), version=13)
     sessions.names[topic_id] = "now"
     ((found, _),) = sessions.context(session_id, 1, version=13).partitions()

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import random
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,6 +17,7 @@ from log.management.manager import LogManager, LogManagerSettings
 from log.partition_log import PartitionLog
 from log.topic_partition import TopicPartition
 from tests.unit.log.harness import SMALL, append, contents
+from timer.chance import SystemChance
 from timer.clock import ManualClock
 from timer.metrics import NullMetrics
 from timer.scheduler import ManualScheduler
@@ -41,7 +41,7 @@ class Broker:
             cluster_id="cluster",
             clock=self.clock,
             scheduler=self.scheduler,
-            rng=random.Random(0),
+            chance=SystemChance(),
             **{"on_dir_failure": self.failed.append, **options},  # type: ignore[arg-type]
         )
 

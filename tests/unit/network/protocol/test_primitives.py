@@ -18,6 +18,7 @@ from network.protocol.primitives import (
     encode_unsigned_varint,
 )
 from network.protocol.uuids import ONE_UUID, ZERO_UUID, from_text, new_uuid, to_text
+from timer.chance import SeededChance, SystemChance
 
 
 @given(st.integers(0, (1 << 32) - 1))
@@ -68,8 +69,9 @@ def test_uuid_text(value: bytes) -> None:
 def test_uuids() -> None:
     assert to_text(ZERO_UUID) == "AAAAAAAAAAAAAAAAAAAAAA"
     assert to_text(ONE_UUID) == "AAAAAAAAAAAAAAAAAAAAAQ"
-    made = {new_uuid() for _ in range(500)}
+    made = {new_uuid(SystemChance()) for _ in range(500)}
     assert len(made) == 500
+    assert new_uuid(SeededChance(3)) == new_uuid(SeededChance(3)) != new_uuid(SeededChance(4))
     assert not any(to_text(value).startswith("-") for value in made)
     assert all(uuid.UUID(bytes=value).version == 4 for value in made)
 

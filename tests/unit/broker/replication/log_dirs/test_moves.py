@@ -20,6 +20,7 @@ from log.topic_partition import TopicPartition
 from network.protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
 from network.protocol.uuids import ZERO_UUID
 from tests.unit.log.harness import SMALL, batch, contents
+from timer.chance import SystemChance
 from timer.clock import ManualClock
 from timer.scheduler import ManualScheduler
 
@@ -45,10 +46,10 @@ class Broker:
             cluster_id="cluster",
             clock=self.clock,
             scheduler=self.scheduler,
+            chance=SystemChance(),
             settings=LogManagerSettings(cleaner_enabled=True),
             cleaner_config=CleanerConfig(threads=0),
             on_dir_failure=self.failed.append,
-            rng=random.Random(0),
         )
         self.log_manager.startup()
         self.alter_partition: Any = None
