@@ -41,12 +41,13 @@ from broker.replication.become_leader_or_follower import RoleChanges
 from broker.replication.log_dirs.failures import LogDirFailures
 from broker.replication.replica_manager import ReplicaManager
 from broker.replication.wiring import make_replica_manager
-from broker.requests.authorization import AllowEverything
 from broker.requests.context import BrokerContext, Features
-from broker.requests.dispatcher import Dispatcher
+from broker.requests.dispatcher import Dispatcher, noted_call
 from broker.requests.handlers import import_handlers
 from broker.requests.inline_apis import inline_rule
 from broker.requests.registry import ApiHandler, handlers_for
+from broker.security.acl_authorizer import AclAuthorizer
+from broker.security.authorizers import OwnAuthorizer, make_authorizer, may_decide_inline
 from broker.security.certificate_watch import CHECK_DELAY_MS, CHECK_MS, CertificateWatch
 from broker.security.listeners import ListenerSecurity
 from broker.security.peers import PeerSecurity
@@ -82,6 +83,7 @@ from log.errors import LogError
 from log.files.meta_properties import read_meta_properties
 from log.management.manager import LogManager
 from network.allocator import keep_freed_memory
+from network.server.inline import NEVER
 from network.server.socket_server import SocketServer
 from timer.chance import Chance, SystemChance
 from timer.clock import Clock, SystemClock
@@ -152,7 +154,6 @@ class BrokerServer:
         context.config, context.clock, context.chance, context.metrics = config, clock, self.chance, metrics
         context.workers = Workers(metrics, after_step=context.action_queue.run)
         self._start_http()
-        context.authorizer = AllowEverything()
         import_handlers()
 
         self.scheduler = BackgroundScheduler(config.get_int("background.threads"), clock, workers=context.workers)
@@ -201,6 +202,7 @@ class BrokerServer:
         self.controller.startup()
         self._start_admin()
         self._start_coordinators()
+        self._start_authorizer()
         self._start_config_listener()
         self._on_stop("background scheduler", self.scheduler.shutdown)
 
@@ -218,12 +220,13 @@ class BrokerServer:
         self.dynamic_config.on_every_change.append(self.listener_security.reload)
         watch = CertificateWatch(self.listener_security, self.clock, self.metrics)
         self.scheduler.schedule("certificate-expiry", watch.check, CHECK_DELAY_MS, CHECK_MS)
+        self.dispatcher = Dispatcher(self.context, handlers)
         self.socket_server = SocketServer(
             socket_server_config(self.config, self.listener_security),
-            Dispatcher(self.context, handlers).handle,
+            self.dispatcher.handle,
             self.clock,
             self.metrics,
-            inline=inline_rule(self.context),
+            inline=inline_rule(self.context) if may_decide_inline(self.config) else NEVER,
             request_log=request_log,
         )
 
@@ -444,6 +447,17 @@ class BrokerServer:
         """Coordinators set themselves on the context and register what is to be stopped."""
         self._on_stop("group coordinator", make_group_coordinator(self.context).shutdown)
         self._on_stop("transaction coordinator", Transactions(self.context, self.scheduler).shutdown)
+
+    def _start_authorizer(self) -> None:
+        """Nothing is served before it can decide."""
+        context = self.context
+        authorizer = make_authorizer(self.config, self.zk, self.clock, context.workers)
+        context.authorizer = authorizer
+        context.acls = authorizer if isinstance(authorizer, AclAuthorizer) else None
+        if not authorizer.allows_everything:
+            self.dispatcher.make_call = noted_call
+        if isinstance(authorizer, (AclAuthorizer, OwnAuthorizer)):
+            self._on_stop("authorizer", authorizer.close)
 
     def _start_config_listener(self) -> None:
         reconfiguration = Reconfiguration(self)

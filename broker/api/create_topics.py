@@ -73,7 +73,9 @@ def _finish(call: Call[CreateTopicsRequest], topic: CreatableTopic, result: Crea
         result.configs = []
         return
     authorizer = call.broker.authorizer
-    if not authorizer.authorize(call.connection, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name):
+    if not authorizer.authorize(
+        call.connection, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name, explicit=False
+    ):
         result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         result.num_partitions = result.replication_factor = -1
         result.configs = []
@@ -94,5 +96,5 @@ def _finish(call: Call[CreateTopicsRequest], topic: CreatableTopic, result: Crea
 def _may_create(call: Call[CreateTopicsRequest], name: str) -> bool:
     authorizer, connection = call.broker.authorizer, call.connection
     return authorizer.authorize(
-        connection, Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME
+        connection, Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME, explicit=False
     ) or authorizer.authorize(connection, Operation.CREATE, ResourceType.TOPIC, name)

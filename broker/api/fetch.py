@@ -95,12 +95,13 @@ def handle(call: Call[FetchRequest]) -> FetchResponse | None:
     entries: list[FetchEntry] = []
     failed: list[Answer] = []
     may_read_all = _may_read_all(call, is_follower)
+    readable: dict[str, bool] = {}
     for key, wanted in context.partitions():
         error = _NONE
         topic = key.topic
         if topic is None:
             error = ErrorCode.UNKNOWN_TOPIC_ID
-        elif not may_read_all and (is_follower or not _may_read(call, topic)):
+        elif not may_read_all and (is_follower or not _may_read(call, topic, readable)):
             error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif snapshot.partition(topic, key.partition) is None:
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -192,8 +193,13 @@ def _may_read_all(call: Call[FetchRequest], is_follower: bool) -> bool:
     )
 
 
-def _may_read(call: Call[FetchRequest], topic: str) -> bool:
-    return call.broker.authorizer.authorize(call.connection, Operation.READ, ResourceType.TOPIC, topic)
+def _may_read(call: Call[FetchRequest], topic: str, known: dict[str, bool]) -> bool:
+    """`known`: what was decided for this request; a topic has many partitions."""
+    allowed = known.get(topic)
+    if allowed is None:
+        allowed = call.broker.authorizer.authorize(call.connection, Operation.READ, ResourceType.TOPIC, topic)
+        known[topic] = allowed
+    return allowed
 
 
 def _error_answer(partition: int, error: ErrorCode) -> PartitionData:

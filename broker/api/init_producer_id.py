@@ -29,7 +29,7 @@ def handle(call: Call[InitProducerIdRequest]) -> None:
         ):
             raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     elif not (
-        authorizer.authorize(connection, Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME)
+        authorizer.authorize(connection, Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME, explicit=False)
         or authorizer.authorize_any(connection, Operation.WRITE, ResourceType.TOPIC)
     ):
         raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

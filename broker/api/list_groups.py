@@ -19,8 +19,12 @@ from network.protocol.messages.list_groups import ListedGroup, ListGroupsRequest
 def handle(call: Call[ListGroupsRequest]) -> ListGroupsResponse:
     request = call.request
     error, groups = call.broker.group_coordinator.admin.list_groups(request.states_filter, request.types_filter)
-    if not may(call, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
-        groups = [group for group in groups if may(call, Operation.DESCRIBE, ResourceType.GROUP, group.group_id)]
+    if not may(call, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME, explicit=False):
+        groups = [
+            group
+            for group in groups
+            if may(call, Operation.DESCRIBE, ResourceType.GROUP, group.group_id, explicit=False)
+        ]
     return ListGroupsResponse(
         error_code=error,
         groups=[

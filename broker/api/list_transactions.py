@@ -37,6 +37,12 @@ def handle(call: Call[ListTransactionsRequest]) -> ListTransactionsResponse:
                 transaction_state=metadata.state.wire_name,
             )
             for metadata in found
-            if allowed(call.connection, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, metadata.transactional_id)
+            if allowed(
+                call.connection,
+                Operation.DESCRIBE,
+                ResourceType.TRANSACTIONAL_ID,
+                metadata.transactional_id,
+                explicit=False,
+            )
         ],
     )

@@ -62,7 +62,7 @@ def handle(call: Call[MetadataRequest]) -> MetadataResponse:
         raise ApiError(ErrorCode.INVALID_REQUEST)
     topics: list[MetadataResponseTopic] = []
     if request.topics is None or (version == 0 and not request.topics):
-        names = [name for name in snapshot.topics if _may_describe(call, name)]
+        names = [name for name in snapshot.topics if _may_describe(call, name, explicit=False)]
         topics.extend(_topic(call, snapshot, name) for name in names)
     elif version >= 12 and any(topic.topic_id != ZERO_UUID for topic in request.topics):
         # Entries without an id are overlooked then.
@@ -95,10 +95,10 @@ def _cluster_operations(call: Call[MetadataRequest]) -> int:
     return 0
 
 
-def _may_describe(call: Call[MetadataRequest], name: str) -> bool:
+def _may_describe(call: Call[MetadataRequest], name: str, *, explicit: bool = True) -> bool:
     authorizer = call.broker.authorizer
     return authorizer.allows_everything or authorizer.authorize(
-        call.connection, Operation.DESCRIBE, ResourceType.TOPIC, name
+        call.connection, Operation.DESCRIBE, ResourceType.TOPIC, name, explicit=explicit
     )
 
 
@@ -146,7 +146,7 @@ def _may_create(call: Call[MetadataRequest], name: str) -> bool:
     if authorizer.allows_everything:
         return True
     return authorizer.authorize(
-        connection, Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME
+        connection, Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME, explicit=False
     ) or authorizer.authorize(connection, Operation.CREATE, ResourceType.TOPIC, name)
 
 

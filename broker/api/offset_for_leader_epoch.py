@@ -40,7 +40,9 @@ def _error_form(
 @api(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=(0, 4), error_form=_error_form)
 def handle(call: Call[OffsetForLeaderEpochRequest]) -> OffsetForLeaderEpochResponse:
     authorizer, connection, partitions = call.broker.authorizer, call.connection, call.broker.replica_manager.partitions
-    everything = authorizer.authorize(connection, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+    everything = authorizer.authorize(
+        connection, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME, explicit=False
+    )
     topics = []
     for topic in call.request.topics:
         allowed = everything or authorizer.authorize(connection, Operation.DESCRIBE, ResourceType.TOPIC, topic.topic)

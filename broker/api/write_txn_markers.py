@@ -48,8 +48,8 @@ def handle(call: Call[WriteTxnMarkersRequest]) -> WriteTxnMarkersResponse | None
     broker, markers = call.broker, call.request.markers
     allowed = broker.authorizer.authorize
     if not any(
-        allowed(call.connection, operation, ResourceType.CLUSTER, CLUSTER_NAME)
-        for operation in (Operation.ALTER, Operation.CLUSTER_ACTION)
+        allowed(call.connection, operation, ResourceType.CLUSTER, CLUSTER_NAME, explicit=explicit)
+        for operation, explicit in ((Operation.ALTER, False), (Operation.CLUSTER_ACTION, True))
     ):
         raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if not markers:

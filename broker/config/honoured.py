@@ -71,7 +71,8 @@ _METRICS = "metrics are kept with fixed windows and given to no reporter class"
 
 NOT_HONOURED: dict[str, Unkept] = {
     # Who may do what.
-    **_refused("there is no authorization, everybody would be allowed everything", "authorizer.class.name"),
+    **_refused("authorization is done by kafka.security.authorizer.AclAuthorizer, or by a Python class named as "
+               "package.module:Class", "authorizer.class.name"),
     **_refused("policy classes are not run, every request would pass",
                "alter.config.policy.class.name create.topic.policy.class.name"),
     **_refused("every client is ANONYMOUS", "principal.builder.class"),
@@ -153,6 +154,14 @@ NOT_HONOURED: dict[str, Unkept] = {
               "socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms"),
 }  # fmt: skip
 
+_HONOURED_VALUES = {
+    "authorizer.class.name": re.compile(r"\s*(kafka\.security\.authorizer\.AclAuthorizer|\w+(\.\w+)*:\w+)\s*"),
+}
+"""Keys above of which some values are honoured."""
+
+OF_THE_AUTHORIZER = frozenset({"super.users", "allow.everyone.if.no.acl.found"})
+"""Keys that are the authorizer's, not the broker's."""
+
 TOPIC_NOT_HONOURED: dict[str, Unkept] = {
     **_warned(_TIERED, "local.retention.bytes local.retention.ms remote.log.copy.disable remote.log.delete.on.disable"),
     **_refused(_TIERED, "remote.storage.enable"),
@@ -187,7 +196,10 @@ def warnings(properties: Mapping[str, str]) -> Iterator[str]:
     """A line for each key that is not honoured, or not known, and is set to more than its default."""
     for name, text in properties.items():
         plain = plain_name(name)
-        if plain not in BROKER_KEYS:
+        if plain in OF_THE_AUTHORIZER:
+            if not properties.get("authorizer.class.name", "").strip():
+                yield f"{name} has no effect without authorizer.class.name"
+        elif plain not in BROKER_KEYS:
             close = get_close_matches(plain, BROKER_KEYS, 1, 0.8)
             yield f"{name} is no key of this broker and has no effect" + (f"; is it {close[0]}?" if close else "")
         elif name in OF_MECHANISMS:
@@ -203,7 +215,7 @@ def warnings(properties: Mapping[str, str]) -> Iterator[str]:
 def _unkept(name: str, text: str) -> Unkept | None:
     plain = plain_name(name)
     unkept = NOT_HONOURED.get(plain)
-    if unkept is None:
+    if unkept is None or (plain in _HONOURED_VALUES and _HONOURED_VALUES[plain].fullmatch(text)):
         return None
     key = BROKER_KEYS[plain]
     return None if parse_value(key, text) == parse_value(key, key.default) else unkept

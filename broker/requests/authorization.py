@@ -77,8 +77,17 @@ class Authorizer(Protocol):
     """True when no rule exists at all, so that hot paths need not ask per topic."""
 
     def authorize(
-        self, connection: ConnectionInfo, operation: Operation, resource: ResourceType, name: str
-    ) -> bool: ...
+        self,
+        connection: ConnectionInfo,
+        operation: Operation,
+        resource: ResourceType,
+        name: str,
+        *,
+        explicit: bool = True,
+    ) -> bool:
+        """Whether the caller may do `operation` on the resource. Not `explicit`: nobody asked for it, it is only
+        looked at to fill an answer, or as one of several permissions that would do; then a denial is no news."""
+        ...
 
     def authorize_any(self, connection: ConnectionInfo, operation: Operation, resource: ResourceType) -> bool:
         """Whether the caller may do `operation` on at least one resource of the type."""
@@ -90,7 +99,15 @@ class AllowEverything:
 
     allows_everything = True
 
-    def authorize(self, connection: ConnectionInfo, operation: Operation, resource: ResourceType, name: str) -> bool:
+    def authorize(
+        self,
+        connection: ConnectionInfo,
+        operation: Operation,
+        resource: ResourceType,
+        name: str,
+        *,
+        explicit: bool = True,
+    ) -> bool:
         return True
 
     def authorize_any(self, connection: ConnectionInfo, operation: Operation, resource: ResourceType) -> bool:
@@ -101,6 +118,6 @@ def authorized_operations(authorizer: Authorizer, connection: ConnectionInfo, re
     """Bit field (bit n = operation code n) of what the caller may do with the resource."""
     bits = 0
     for operation in SUPPORTED_OPERATIONS[resource]:
-        if authorizer.allows_everything or authorizer.authorize(connection, operation, resource, name):
+        if authorizer.allows_everything or authorizer.authorize(connection, operation, resource, name, explicit=False):
             bits |= 1 << operation
     return bits

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from broker.replication.become_leader_or_follower import RoleChanges
     from broker.replication.replica_manager import ReplicaManager
     from broker.requests.authorization import Authorizer
+    from broker.security.acl_authorizer import AclAuthorizer
     from broker.security.peers import PeerSecurity
     from broker.security.tokens.manager import TokenManager
     from broker.topics.auto_topic_creation import AutoTopicCreation
@@ -73,6 +74,7 @@ class BrokerContext:
     fetch_manager: FetchManager
     fetch_max_bytes: int
     authorizer: Authorizer
+    acls: AclAuthorizer | None
     peer_security: PeerSecurity
     zk: ZkClient
     zk_admin: AdminZkClient

@@ -10,7 +10,7 @@ whose bytes are wrong) the connection is closed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from broker.requests.context import BrokerContext
@@ -21,6 +21,8 @@ from network.server.request import Request
 
 logger = logging.getLogger(__name__)
 
+CallFactory = Callable[[Request, Any, BrokerContext], Call[Any]]
+
 _API_VERSIONS = 18
 
 
@@ -30,6 +32,8 @@ class Dispatcher:
     def __init__(self, broker: BrokerContext, handlers: Mapping[int, ApiHandler]) -> None:
         self._broker = broker
         self._handlers = handlers
+        self.make_call: CallFactory = Call
+        """Something else where more has to be known or done of every call than its handler does."""
         self._run_actions = broker.action_queue.run
         self._actions = broker.action_queue.actions
 
@@ -48,7 +52,7 @@ class Dispatcher:
             except ProtocolError as error:
                 self._refuse(request, f"has a body that cannot be read: {error}")
                 return
-        call: Call[Any] = Call(request, message, self._broker)
+        call = self.make_call(request, message, self._broker)
         if handler.needs_brokers and self._broker.start_gate.holds(lambda: self._serve(call, handler)):
             return
         self._serve(call, handler)
@@ -84,3 +88,9 @@ class Dispatcher:
     def _refuse(self, request: Request, reason: str) -> None:
         logger.error("connection %s: %s", request.connection.id, refusal(request.header, reason))
         request.close_connection()
+
+
+def noted_call(request: Request, message: Any, broker: BrokerContext) -> Call[Any]:
+    """A call whose connection says which API is being served."""
+    request.connection.api_key = request.header.api_key
+    return Call(request, message, broker)

@@ -13,10 +13,12 @@ from network.protocol.errors import ApiError, ErrorCode
 T = TypeVar("T")
 
 
-def may(call: Call[Any], operation: Operation, resource: ResourceType, name: str) -> bool:
-    """Whether the caller may do it; a resource without a name is nobody's to refuse."""
+def may(call: Call[Any], operation: Operation, resource: ResourceType, name: str, *, explicit: bool = True) -> bool:
+    """Whether the caller may do it; `explicit`: `Authorizer.authorize`."""
     authorizer = call.broker.authorizer
-    return authorizer.allows_everything or authorizer.authorize(call.connection, operation, resource, name)
+    return authorizer.allows_everything or authorizer.authorize(
+        call.connection, operation, resource, name, explicit=explicit
+    )
 
 
 def require_group(call: Call[Any], operation: Operation, group_id: str) -> None:

@@ -1,8 +1,11 @@
-"""The codes in ACL requests that no broker can make sense of, whether it has an authorizer or not."""
+"""What the ACL requests have in common: codes that no broker can make sense of, and filters."""
 
 from __future__ import annotations
 
 from broker.requests.registry import RefusedError
+from broker.security.acls import BindingFilter, EntryFilter, PatternFilter
+from network.protocol.messages.delete_acls import DeleteAclsFilter
+from network.protocol.messages.describe_acls import DescribeAclsRequest
 
 UNKNOWN = 0
 ANY_PATTERN, LITERAL = 1, 3
@@ -26,3 +29,11 @@ def check_codes(
         raise RefusedError("an ACL filter or binding has an UNKNOWN element")
     if version == 0 and pattern_type not in version_0_patterns:
         raise RefusedError(f"version 0 of the ACL requests has no pattern type {pattern_type}")
+
+
+def filter_of(wanted: DescribeAclsRequest | DeleteAclsFilter) -> BindingFilter:
+    """The filter of a request as a value."""
+    return BindingFilter(
+        PatternFilter(wanted.resource_type_filter, wanted.resource_name_filter, wanted.pattern_type_filter),
+        EntryFilter(wanted.principal_filter, wanted.host_filter, wanted.operation, wanted.permission_type),
+    )

@@ -12,10 +12,12 @@ class ConnectionInfo:
     `id` is `localHost:localPort-remoteHost:remotePort-index`. `principal` has the form `Type:name`. `privileged` is
     true on the listener that brokers use among themselves (the control-plane listener where there is one). The
     ApiVersions handler sets the client software's name and version. An authenticator sets `token_authenticated` for who
-    came with a delegation token.
+    came with a delegation token. `api_key` is that of the request being served, where somebody wants to know it (an
+    authorizer's log); a connection has one request in flight.
     """
 
     __slots__ = (
+        "api_key",
         "client_host",
         "id",
         "listener_name",
@@ -37,6 +39,7 @@ class ConnectionInfo:
         privileged: bool = True,
     ) -> None:
         self.id = id
+        self.api_key = -1
         self.listener_name = listener_name
         self.security_protocol = security_protocol
         self.principal = principal
