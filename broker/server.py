@@ -15,6 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
+from functools import partial
 from pathlib import Path
 
 from broker.cluster.controlled_shutdown import controlled_shutdown
@@ -22,7 +23,7 @@ from broker.cluster.controller_channel import ControllerChannel, connector
 from broker.cluster.feature_listener import FeatureListener
 from broker.cluster.metadata_cache import LiveBroker, MetadataCache
 from broker.config.admin import ConfigAdmin
-from broker.config.change_listener import ConfigListener, DynamicBrokerConfig
+from broker.config.change_listener import ConfigListener, DynamicBrokerConfig, EntityHandler
 from broker.config.honoured import warnings
 from broker.config.kafka_config import KafkaConfig
 from broker.config.keys import ConfigError
@@ -36,6 +37,8 @@ from broker.http.wiring import log_dirs_check, metadata_check, start_http, worke
 from broker.logging.request_log import request_log
 from broker.logging.wiring import start_logging
 from broker.metrics import TICK_MS, MetricsRegistry
+from broker.quotas.quota_call import QuotaCall
+from broker.quotas.quotas import Quotas
 from broker.registration import StoppedAtStartError, register_when_free
 from broker.replication.become_leader_or_follower import RoleChanges
 from broker.replication.log_dirs.failures import LogDirFailures
@@ -202,7 +205,6 @@ class BrokerServer:
         self.controller.startup()
         self._start_admin()
         self._start_coordinators()
-        self._start_authorizer()
         self._start_config_listener()
         self._on_stop("background scheduler", self.scheduler.shutdown)
 
@@ -444,9 +446,10 @@ class BrokerServer:
         context.producer_ids = ProducerIdManager(source, self.scheduler)
 
     def _start_coordinators(self) -> None:
-        """Coordinators set themselves on the context and register what is to be stopped."""
+        """Coordinators set themselves on the context and register what is to be stopped. The authorizer comes last."""
         self._on_stop("group coordinator", make_group_coordinator(self.context).shutdown)
         self._on_stop("transaction coordinator", Transactions(self.context, self.scheduler).shutdown)
+        self._start_authorizer()
 
     def _start_authorizer(self) -> None:
         """Nothing is served before it can decide."""
@@ -462,12 +465,21 @@ class BrokerServer:
     def _start_config_listener(self) -> None:
         reconfiguration = Reconfiguration(self)
         self.dynamic_config.add(reconfiguration.on_broker_change)
+        quotas = self.context.quotas = Quotas(
+            self.config,
+            self.clock,
+            self.metrics,
+            partial(setattr, self.dispatcher, "make_call", QuotaCall),
+            self.socket_server.quotas.update_ip_rate,
+        )
         listener = ConfigListener(
             self.zk,
             {
                 "topics": reconfiguration.on_topic_change,
                 "brokers": self.dynamic_config.on_change,
-                paths.USER_CONFIG: self.scram_credentials.on_user_change,
+                paths.USER_CONFIG: partial(_tell_each, (self.scram_credentials.on_user_change, quotas.on_user)),
+                paths.CLIENT_CONFIG: quotas.on_client,
+                paths.IP_CONFIG: quotas.on_ip,
             },
             self.clock,
             workers=self.context.workers,
@@ -530,6 +542,11 @@ class BrokerServer:
             logger.critical("all log directories have failed; halting")
             _halt()
         self.zk.propagate_log_dir_failure(self.config.broker_id)
+
+
+def _tell_each(handlers: Sequence[EntityHandler], name: str, overrides: Mapping[str, str]) -> None:
+    for handler in handlers:
+        handler(name, overrides)
 
 
 def _halt() -> None:

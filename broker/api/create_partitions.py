@@ -7,10 +7,12 @@ slowing it down (KIP-599).
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 
 from broker.requests.authorization import Operation, ResourceType
 from broker.requests.controller_only import require_controller
 from broker.requests.registry import Call, api
+from broker.topics.topic_admin import free
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.create_partitions import (
@@ -51,7 +53,8 @@ def handle(call: Call[CreatePartitionsRequest]) -> None:
     def respond(results: dict[str, CreatePartitionsTopicResult]) -> None:
         call.respond(CreatePartitionsResponse(results=list({**failed, **results}.values())))
 
+    charge = partial(call.charge_mutations, strict=call.version >= 3) if call.has_quotas else free
     if good:
-        broker.topic_admin.create_partitions(good, request.timeout_ms, request.validate_only, respond)
+        broker.topic_admin.create_partitions(good, request.timeout_ms, request.validate_only, respond, charge)
     else:
         respond({})

@@ -12,10 +12,12 @@ mutation quota refuses the request (KIP-599); 7 the topic's id.
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 
 from broker.requests.authorization import CLUSTER_NAME, Operation, ResourceType
 from broker.requests.controller_only import require_controller
 from broker.requests.registry import Call, api
+from broker.topics.topic_admin import Charge, free
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.create_topics import (
@@ -59,12 +61,19 @@ def handle(call: Call[CreateTopicsRequest]) -> None:
         for topic in good:
             _finish(call, topic, results[topic.name])
         everything = {**failed, **results}
+        for name, result in everything.items():
+            if not _may_see_configs(call, name):
+                result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         call.respond(CreateTopicsResponse(topics=[everything[topic.name] for topic in request.topics]))
 
     if good:
-        call.broker.topic_admin.create(good, request.timeout_ms, request.validate_only, respond)
+        call.broker.topic_admin.create(good, request.timeout_ms, request.validate_only, respond, _charge(call))
     else:
         respond({})
+
+
+def _charge(call: Call[CreateTopicsRequest]) -> Charge:
+    return partial(call.charge_mutations, strict=call.version >= 6) if call.has_quotas else free
 
 
 def _finish(call: Call[CreateTopicsRequest], topic: CreatableTopic, result: CreatableTopicResult) -> None:
@@ -72,11 +81,7 @@ def _finish(call: Call[CreateTopicsRequest], topic: CreatableTopic, result: Crea
         result.num_partitions = result.replication_factor = -1
         result.configs = []
         return
-    authorizer = call.broker.authorizer
-    if not authorizer.authorize(
-        call.connection, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name, explicit=False
-    ):
-        result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if not _may_see_configs(call, topic.name):
         result.num_partitions = result.replication_factor = -1
         result.configs = []
         return
@@ -91,6 +96,13 @@ def _finish(call: Call[CreateTopicsRequest], topic: CreatableTopic, result: Crea
         )
         for entry in call.broker.config_view.topic_entries(overrides)
     ]
+
+
+def _may_see_configs(call: Call[CreateTopicsRequest], name: str) -> bool:
+    authorizer = call.broker.authorizer
+    return authorizer.allows_everything or authorizer.authorize(
+        call.connection, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name, explicit=False
+    )
 
 
 def _may_create(call: Call[CreateTopicsRequest], name: str) -> bool:

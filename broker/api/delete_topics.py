@@ -10,9 +10,12 @@ versions get INVALID_REQUEST; 4 flexible; 5 room for error messages, and a mutat
 
 from __future__ import annotations
 
+from functools import partial
+
 from broker.requests.authorization import Operation, ResourceType
 from broker.requests.controller_only import require_controller
 from broker.requests.registry import Call, api
+from broker.topics.topic_admin import free
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.delete_topics import (
@@ -63,8 +66,9 @@ def handle(call: Call[DeleteTopicsRequest]) -> None:
                 entry.error_code = error
         call.respond(DeleteTopicsResponse(responses=entries))
 
+    charge = partial(call.charge_mutations, strict=call.version >= 5) if call.has_quotas else free
     if good:
-        broker.topic_admin.delete(list(good), request.timeout_ms, respond)
+        broker.topic_admin.delete(list(good), request.timeout_ms, respond, charge)
     else:
         respond({})
 

@@ -32,7 +32,7 @@ def _error_form(call: Call[ElectLeadersRequest], code: ErrorCode, message: str |
         for topic in call.request.topic_partitions or ()
         for index in topic.partitions
     }
-    return _response(results, code)
+    return _response(results, code if call.version >= 1 else ErrorCode.NONE)
 
 
 def _response(results: dict[TopicPartition, ElectionResult], code: ErrorCode) -> ElectLeadersResponse:

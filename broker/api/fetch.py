@@ -57,6 +57,8 @@ if TYPE_CHECKING:
 
 _NONE = ErrorCode.NONE
 _NO_RECORDS = b""
+# About what an answer has beside records.
+_ANSWER_BYTES, _PARTITION_BYTES = 40, 50
 _CONSUMER_METRICS = ("FetchConsumer", "Fetch")
 _FOLLOWER_METRICS = ("FetchFollower", "Fetch")
 _LEADER_HINT_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
@@ -135,6 +137,8 @@ def _params(call: Call[FetchRequest], replica_id: int) -> FetchParams:
         isolation = FetchIsolation.LOG_END
     else:
         max_bytes = min(max_bytes, call.broker.fetch_max_bytes)
+        if call.has_quotas:
+            max_bytes = min(max_bytes, call.most_bytes())
         isolation = FetchIsolation.TXN_COMMITTED if request.isolation_level == 1 else FetchIsolation.HIGH_WATERMARK
         if version >= 11:
             connection = call.connection
@@ -240,6 +244,10 @@ def _answer(call: Call[FetchRequest], tp: TopicPartition, result: LogReadResult,
 
 
 def _respond(call: Call[FetchRequest], context: FetchContext, answers: list[Answer], replica_id: int) -> None:
+    if call.has_quotas and _is_withheld(call, answers, replica_id):
+        _release_unsent(answers, ())
+        call.respond(FetchResponse(session_id=context.throttled()))
+        return
     error, session_id, sent = context.finish(answers)
     if len(sent) != len(answers):
         _release_unsent(answers, sent)
@@ -269,6 +277,15 @@ def _respond(call: Call[FetchRequest], context: FetchContext, answers: list[Answ
     if leaders:
         response.node_endpoints = endpoints(call, leaders, NodeEndpoint)
     call.respond(response)
+
+
+def _is_withheld(call: Call[FetchRequest], answers: list[Answer], replica_id: int) -> bool:
+    """Whether a consumer gets an empty answer because of its quota; what brokers fetch has others."""
+    if replica_id >= 0:
+        call.exempt()
+        return False
+    size = sum(_PARTITION_BYTES + len_of(answer.records or _NO_RECORDS) for _, answer in answers)
+    return call.withholds(_ANSWER_BYTES + size)
 
 
 def _release_unsent(answers: list[Answer], sent: object) -> None:

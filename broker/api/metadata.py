@@ -14,6 +14,7 @@ that is asked on, and a throttled client waits by itself (KIP-219); 7 leader epo
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from broker.cluster.metadata_cache import MetadataSnapshot, Partitions
 from broker.coordinator.internal_topic_names import INTERNAL_TOPICS
@@ -26,6 +27,7 @@ from broker.requests.authorization import (
 )
 from broker.requests.context import BrokerContext
 from broker.requests.registry import Call, api
+from broker.topics.topic_admin import free
 from controller.topic_names import topic_name_fault
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode
@@ -136,7 +138,8 @@ def _topics_by_name(
         else:
             missing.append(name)
     if missing:
-        results = broker.auto_topic_creation.create(missing)
+        charge = partial(call.charge_mutations, strict=False) if call.has_quotas else free
+        results = broker.auto_topic_creation.create(missing, charge)
         failed.extend(_failed(name, results[name]) for name in missing)
     return found + failed
 

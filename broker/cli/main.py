@@ -12,6 +12,7 @@ from network.version import VERSION
 
 # name -> (module, one line for --help); the module's `command` is the click command.
 COMMANDS = {
+    "acls": ("broker.cli.acls", "List, add and remove access control lists."),
     "api-versions": ("broker.cli.api_versions", "Show which requests the brokers serve."),
     "bench": ("broker.cli.bench", "Measure what the cluster takes and gives."),
     "brokers": ("broker.cli.brokers", "List brokers, or drain one before it leaves."),

@@ -140,8 +140,7 @@ NOT_HONOURED: dict[str, Unkept] = {
         auto.include.jmx.reporter kafka.metrics.polling.interval.secs kafka.metrics.reporters metric.reporters
         metrics.num.samples metrics.recording.level metrics.sample.window.ms"""),
     **_warned("metrics of clients are not collected", "telemetry.max.bytes"),
-    **_warned("client quotas are not enforced",
-              "client.quota.callback.class controller.quota.window.num controller.quota.window.size.seconds"),
+    **_refused("quotas of clients are those in ZooKeeper: no class is asked", "client.quota.callback.class"),
     **_warned("groups are kept by one coordinator that writes at once", """
         group.coordinator.append.linger.ms group.coordinator.new.enable group.coordinator.threads"""),
     **_warned(_SHARE, """

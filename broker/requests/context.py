@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from broker.fetching.fetch_session import FetchManager
     from broker.groups.coordinator import GroupCoordinator
     from broker.metrics import MetricsRegistry
+    from broker.quotas.quotas import Quotas
     from broker.replication.become_leader_or_follower import RoleChanges
     from broker.replication.replica_manager import ReplicaManager
     from broker.requests.authorization import Authorizer
@@ -75,6 +76,8 @@ class BrokerContext:
     fetch_max_bytes: int
     authorizer: Authorizer
     acls: AclAuthorizer | None
+    quotas: Quotas
+    zk_admin: AdminZkClient
     peer_security: PeerSecurity
     zk: ZkClient
     zk_admin: AdminZkClient

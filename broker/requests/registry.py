@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 RequestT = TypeVar("RequestT")
 
+MAX_INT = 2**31 - 1
+
 Handler = Callable[["Call[Any]"], Any]
 ErrorForm = Callable[["Call[Any]", ErrorCode, "str | None"], Any]
 VersionLimit = Callable[["KafkaConfig"], int]
@@ -50,6 +52,23 @@ class Call(Generic[RequestT]):
         self.connection: ConnectionInfo = raw.connection
         self.broker: BrokerContext = broker
         self.throttle_time_ms = 0
+
+    # What a call has to do with quotas; `QuotaCall` is what this is not.
+    has_quotas = False
+
+    def exempt(self) -> None:
+        """It comes from a broker, and no quota is for it."""
+
+    def most_bytes(self) -> int:
+        """The largest answer to a consumer that may be given at all."""
+        return MAX_INT
+
+    def withholds(self, size: int) -> bool:
+        """Whether an answer of so many bytes to a consumer has to be held back."""
+        return False
+
+    def charge_mutations(self, count: int, *, strict: bool) -> None:
+        """Count so many partitions made or deleted; `strict`: raises THROTTLING_QUOTA_EXCEEDED."""
 
     @property
     def version(self) -> int:

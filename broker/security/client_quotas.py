@@ -1,4 +1,4 @@
-"""Quotas of clients as they are stored; nothing enforces them yet.
+"""Quotas of clients as they are stored.
 
 They lie below `/config/users`, `/config/users/U/clients`, `/config/clients` and `/config/ips`. An entity is a mapping
 of entity types to names; the name None is the default entity of its type (`<default>` in a path). Other names are

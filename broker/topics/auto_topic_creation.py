@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from broker.config.kafka_config import KafkaConfig
 from broker.coordinator.internal_topic_names import OFFSETS_TOPIC, TRANSACTION_TOPIC
-from broker.topics.topic_admin import TopicAdmin
+from broker.topics.topic_admin import Charge, TopicAdmin, free
 from controller.topic_names import topic_name_fault
 from network.protocol.errors import ErrorCode, error_of
 
@@ -28,7 +28,7 @@ class AutoTopicCreation:
         self._lock = threading.Lock()
         self._in_flight: set[str] = set()
 
-    def create(self, topics: Iterable[str]) -> dict[str, ErrorCode]:
+    def create(self, topics: Iterable[str], charge: Charge = free) -> dict[str, ErrorCode]:
         """Create what is not there. LEADER_NOT_AVAILABLE means: created, or existing, and soon usable."""
         results: dict[str, ErrorCode] = {}
         for name in topics:
@@ -42,16 +42,16 @@ class AutoTopicCreation:
                 results[name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 continue
             try:
-                results[name] = self._create(name)
+                results[name] = self._create(name, charge)
             finally:
                 with self._lock:
                     self._in_flight.discard(name)
         return results
 
-    def _create(self, name: str) -> ErrorCode:
+    def _create(self, name: str, charge: Charge) -> ErrorCode:
         partitions, factor, configs = self._settings(name)
         try:
-            self._admin.create_topic(name, partitions, factor, configs)
+            self._admin.create_topic(name, partitions, factor, configs, charge=charge)
         except Exception as error:
             code, message = error_of(error)
             if code is ErrorCode.TOPIC_ALREADY_EXISTS:

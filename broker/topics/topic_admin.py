@@ -30,6 +30,13 @@ logger = logging.getLogger(__name__)
 
 _DEFAULT = -1
 
+Charge = Callable[[int], None]
+"""Told how many partitions are made or deleted, before they are. May raise THROTTLING_QUOTA_EXCEEDED."""
+
+
+def free(count: int) -> None:
+    """No quota."""
+
 
 def validator(config: KafkaConfig) -> Callable[[Mapping[str, str]], None]:
     """`validate_topic_overrides` in the form `AdminZkClient` wants: failures are INVALID_CONFIG."""
@@ -77,9 +84,10 @@ class TopicAdmin:
         timeout_ms: int,
         validate_only: bool,
         respond: Callable[[dict[str, CreatableTopicResult]], None],
+        charge: Charge = free,
     ) -> None:
         """Create topics; `respond` is called when all of them have leaders, or at the timeout."""
-        results = {topic.name: self._create_one(topic, validate_only) for topic in topics}
+        results = {topic.name: self._create_one(topic, validate_only, charge) for topic in topics}
         good = {name: result.num_partitions for name, result in results.items() if result.error_code == ErrorCode.NONE}
         if validate_only or not good:
             respond(results)
@@ -92,7 +100,7 @@ class TopicAdmin:
         operation = DelayedCreatePartitions(timeout_ms, results, good, self._metadata_cache, lambda: respond(results))
         self._purgatory.try_complete_else_watch(operation, list(good))
 
-    def _create_one(self, topic: CreatableTopic, validate_only: bool) -> CreatableTopicResult:
+    def _create_one(self, topic: CreatableTopic, validate_only: bool, charge: Charge) -> CreatableTopicResult:
         name = topic.name
         try:
             topic_id, assignment = self.create_topic(
@@ -102,6 +110,7 @@ class TopicAdmin:
                 {entry.name: entry.value for entry in topic.configs},
                 {entry.partition_index: entry.broker_ids for entry in topic.assignments},
                 validate_only=validate_only,
+                charge=charge,
             )
         except Exception as error:
             code, message = error_of(error)
@@ -125,6 +134,7 @@ class TopicAdmin:
         assignments: Mapping[int, Sequence[int]] | None = None,
         *,
         validate_only: bool = False,
+        charge: Charge = free,
     ) -> tuple[bytes | None, Mapping[int, Sequence[int]]]:
         """Check everything, then write the topic. Returns its id (if written) and assignment. Raises `ApiError`."""
         if self._metadata_cache.contains_topic(name):
@@ -160,6 +170,9 @@ class TopicAdmin:
         if validate_only:
             self._zk_admin.validate_new_topic(name, assignment, overrides)
             return None, assignment
+        if charge is not free:
+            self._zk_admin.validate_new_topic(name, assignment, overrides)
+            charge(len(assignment))
         topic_id = self._zk_admin.create_topic(name, assignment, overrides)
         logger.info("created topic %s with %d partitions: %s", name, len(assignment), dict(assignment))
         return topic_id, assignment
@@ -172,6 +185,7 @@ class TopicAdmin:
         timeout_ms: int,
         validate_only: bool,
         respond: Callable[[dict[str, CreatePartitionsTopicResult]], None],
+        charge: Charge = free,
     ) -> None:
         """Add partitions to topics; `respond` is called when they have leaders, or at the timeout."""
         brokers = {broker.id: broker.rack for broker in self._metadata_cache.snapshot.brokers.values()}
@@ -183,6 +197,11 @@ class TopicAdmin:
             if topic.assignments is not None:
                 assignments = [entry.broker_ids for entry in topic.assignments]
             try:
+                if charge is not free and not validate_only:
+                    added = self._zk_admin.add_partitions(
+                        topic.name, topic.count, brokers, assignments, validate_only=True
+                    )
+                    charge(len(added))
                 self._zk_admin.add_partitions(
                     topic.name, topic.count, brokers, assignments, validate_only=validate_only
                 )
@@ -211,9 +230,10 @@ class TopicAdmin:
         topics: Sequence[str],
         timeout_ms: int,
         respond: Callable[[dict[str, ErrorCode]], None],
+        charge: Charge = free,
     ) -> None:
         """Mark topics for deletion; `respond` is called when they are gone from the metadata, or at the timeout."""
-        results = {name: self._delete_one(name) for name in topics}
+        results = {name: self._delete_one(name, charge) for name in topics}
         good = [name for name, error in results.items() if error is ErrorCode.NONE]
         if good and timeout_ms > 0:
             operation = DelayedDeleteTopics(timeout_ms, results, self._metadata_cache, lambda: respond(results))
@@ -222,8 +242,9 @@ class TopicAdmin:
         results.update(dict.fromkeys(good, ErrorCode.REQUEST_TIMED_OUT))
         respond(results)
 
-    def _delete_one(self, name: str) -> ErrorCode:
+    def _delete_one(self, name: str, charge: Charge) -> ErrorCode:
         try:
+            charge(len(self._metadata_cache.snapshot.topics.get(name, ())))
             self._zk_admin.delete_topic(name)
         except Exception as error:
             code, _ = error_of(error)

@@ -12,6 +12,15 @@ from network.protocol.messages.describe_groups import DescribeGroupsRequest
 from tests.support.cluster import CLOCK, HOST, Cluster, running_cluster
 from tests.support.consumer_member import RawMember, groups_everywhere, wait_assignable, wait_until
 from tests.support.consumer_protocol import KINDS, OFFSETS_PARTITIONS, SESSION_TIMEOUT_MS, running_consumer_cluster
+from tests.support.secured import World, running_world
+
+
+@pytest.fixture(scope="session")
+def secured(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A broker of each kind with an authorizer and short quota windows, shared by the tests of ACLs and quotas."""
+    with running_world(zookeeper, tmp_path_factory.mktemp("secured")) as world:
+        yield world
+
 
 TOPICS = {"one": 4, "two": 4, "other": 2}
 

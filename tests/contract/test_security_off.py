@@ -11,8 +11,6 @@ from controller.zk.paths import sanitize
 from network.client.connection import ConnectionFailed
 from network.protocol.errors import ErrorCode
 from network.protocol.message import Request
-from network.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntryDataRequest, OpData
-from network.protocol.messages.alter_client_quotas import EntityData as AlteredEntity
 from network.protocol.messages.api_versions import ApiVersionsRequest
 from network.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from network.protocol.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
@@ -293,28 +291,3 @@ def test_stored_credentials_are_described_without_their_secrets(broker: Broker) 
         ("scram", ErrorCode.DUPLICATE_RESOURCE, twice, []),
         ("", ErrorCode.RESOURCE_NOT_FOUND, "Username must not be empty", []),
     ]
-
-
-def test_what_is_not_enforced_is_not_taken(cluster: Cluster, broker: Broker) -> None:
-    """Odradek alone: a limit that nobody checks must not look as if it held."""
-    if kind_of(cluster) == "kafka":
-        pytest.skip("Apache Kafka enforces it")
-    before = quotas(broker)
-    entities: list[list[tuple[str, str | None]]] = [
-        [(USER, "carol")],
-        [(IP, "127.0.0.1")],
-        [(USER, None), (CLIENT, "x")],
-    ]
-    for validate_only in (False, True):
-        entries = [
-            EntryDataRequest(
-                entity=[AlteredEntity(entity_type=kind, entity_name=name) for kind, name in entity],
-                ops=[OpData(key="producer_byte_rate", value=1.0)],
-            )
-            for entity in entities
-        ]
-        altered = wire.call(broker, AlterClientQuotasRequest(entries=entries, validate_only=validate_only), 1).entries
-        assert [[(part.entity_type, part.entity_name) for part in each.entity] for each in altered] == entities
-        assert {each.error_code for each in altered} == {ErrorCode.INVALID_REQUEST}
-        assert all("does not enforce client quotas" in each.error_message for each in altered)
-    assert quotas(broker) == before

@@ -591,7 +591,9 @@ simple(
 )
 simple(
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
-    lambda: describe_user_scram_credentials.DescribeUserScramCredentialsRequest(users=None),
+    lambda: describe_user_scram_credentials.DescribeUserScramCredentialsRequest(
+        users=[describe_user_scram_credentials.UserName(name="nobody")]
+    ),
 )
 simple(
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS,

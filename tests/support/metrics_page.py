@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from tests.support.mbeans import MBean
 
 _CLIENT = "figures of the Java client's network selector; brokers here use another client"
-_QUOTAS = "client quotas are not enforced yet"
+_QUOTAS = "a connection that has to wait does so on its event loop: there is no queue, and exempt time is not counted"
 # The first pattern that matches the name of a series says why there is none.
 REASONS: tuple[tuple[str, str], ...] = (
     (r"kafka_kafka_log4jcontroller_.*", "no metric: log levels are read and set by the BROKER_LOGGER resource"),

@@ -189,8 +189,9 @@ def test_unknown_keys_are_warned_of() -> None:
     lines = list(warnings({"log.retention.hour": "1", "super.users": "User:a", "num.io.threads": "2"}))
     assert lines == [
         "log.retention.hour is no key of this broker and has no effect; is it log.retention.hours?",
-        "super.users is no key of this broker and has no effect",
+        "super.users has no effect without authorizer.class.name",
     ]
+    assert not list(warnings({"super.users": "User:a", "authorizer.class.name": "package.module:Class"}))
 
 
 def test_only_some_keys_have_values_of_one_listener() -> None:
@@ -207,8 +208,8 @@ def test_the_daemon_ends_in_one_line(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
     assert done.returncode == 2
     assert done.stderr == (
-        "odradek server: authorizer.class.name is set, but cannot be honoured: there is no authorization, everybody "
-        "would be allowed everything\n"
+        "odradek server: authorizer.class.name is set, but cannot be honoured: authorization is done by "
+        "kafka.security.authorizer.AclAuthorizer, or by a Python class named as package.module:Class\n"
     )
 
 

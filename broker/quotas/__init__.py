@@ -1,0 +1,1 @@
+"""How much clients may use of a broker: bytes, time, changes of topics, connections."""

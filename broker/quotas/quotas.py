@@ -1,0 +1,92 @@
+"""All quotas of clients of one broker, as `/config/users`, `/config/clients` and `/config/ips` have them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from broker.quotas.client_quota import ClientQuota
+from broker.quotas.limits import DEFAULT
+from broker.quotas.rates import Window
+from controller.zk import paths
+
+if TYPE_CHECKING:
+    from broker.config.kafka_config import KafkaConfig
+    from timer.clock import Clock
+    from timer.metrics import Metrics
+
+logger = logging.getLogger(__name__)
+
+CONNECTION_RATE = "connection_creation_rate"
+
+
+class Quotas:
+    """The four kinds of quotas of clients, and the rates of connections by address.
+
+    `on_first` is called when the first quota of a client is set: until then nothing is measured. `set_ip_rate` gets an
+    address (None: all others) and its rate (None: no longer one).
+    """
+
+    def __init__(
+        self,
+        config: KafkaConfig,
+        clock: Clock,
+        metrics: Metrics,
+        on_first: Callable[[], None],
+        set_ip_rate: Callable[[str | None, float | None], None],
+    ) -> None:
+        window = Window(config.get_int("quota.window.num"), config.get_int("quota.window.size.seconds") * 1000)
+        mutations = Window(
+            config.get_int("controller.quota.window.num"),
+            config.get_int("controller.quota.window.size.seconds") * 1000,
+        )
+        self.produce = ClientQuota("Produce", "byte-rate", window, clock, metrics)
+        self.fetch = ClientQuota("Fetch", "byte-rate", window, clock, metrics)
+        self.request = ClientQuota("Request", "request-time", window, clock, metrics, longest_ms=window.size_ms)
+        self.mutation = ClientQuota("ControllerMutation", "mutation-rate", mutations, clock, metrics, tokens=True)
+        self._by_key = {
+            "producer_byte_rate": self.produce,
+            "consumer_byte_rate": self.fetch,
+            "request_percentage": self.request,
+            "controller_mutation_rate": self.mutation,
+        }
+        self._on_first = on_first
+        self._set_ip_rate = set_ip_rate
+
+    @property
+    def is_active(self) -> bool:
+        """Whether there has been any quota of a client."""
+        return any(quota.is_active for quota in self._by_key.values())
+
+    def on_user(self, name: str, overrides: Mapping[str, str]) -> None:
+        """All overrides of `U` or of `U/clients/C`."""
+        user, _, client_id = name.partition(f"/{paths.CLIENT_CONFIG}/")
+        self._set(user, client_id or None, overrides)
+
+    def on_client(self, name: str, overrides: Mapping[str, str]) -> None:
+        """All overrides of a client id."""
+        self._set(None, name, overrides)
+
+    def on_ip(self, name: str, overrides: Mapping[str, str]) -> None:
+        """All overrides of an address."""
+        address = None if name == DEFAULT else paths.desanitize(name)
+        self._set_ip_rate(address, _number(overrides, CONNECTION_RATE))
+
+    def _set(self, user: str | None, client_id: str | None, overrides: Mapping[str, str]) -> None:
+        was_active = self.is_active
+        for key, quota in self._by_key.items():
+            quota.set_limit(user, client_id, _number(overrides, key))
+        if self.is_active and not was_active:
+            self._on_first()
+
+
+def _number(overrides: Mapping[str, str], key: str) -> float | None:
+    text = overrides.get(key)
+    if text is None:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        logger.error("a quota in ZooKeeper is no number and is not enforced: %s=%s", key, text)
+        return None
