@@ -71,8 +71,6 @@ _METRICS = "metrics are kept with fixed windows and given to no reporter class"
 
 NOT_HONOURED: dict[str, Unkept] = {
     # Who may do what.
-    **_refused("authorization is done by kafka.security.authorizer.AclAuthorizer, or by a Python class named as "
-               "package.module:Class", "authorizer.class.name"),
     **_refused("policy classes are not run, every request would pass",
                "alter.config.policy.class.name create.topic.policy.class.name"),
     **_refused("every client is ANONYMOUS", "principal.builder.class"),
@@ -153,10 +151,10 @@ NOT_HONOURED: dict[str, Unkept] = {
               "socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms"),
 }  # fmt: skip
 
-_HONOURED_VALUES = {
-    "authorizer.class.name": re.compile(r"\s*(kafka\.security\.authorizer\.AclAuthorizer|\w+(\.\w+)*:\w+)\s*"),
+_CLASSES = {
+    "authorizer.class.name": re.compile(r"\s*(kafka\.security\.authorizer\.AclAuthorizer|\w+(\.\w+)*:\w+)?\s*"),
 }
-"""Keys above of which some values are honoured."""
+"""Keys that name a class, and which of them there are: no Java class is run."""
 
 OF_THE_AUTHORIZER = frozenset({"super.users", "allow.everyone.if.no.acl.found"})
 """Keys that are the authorizer's, not the broker's."""
@@ -189,6 +187,11 @@ def check_honoured(name: str, text: str) -> None:
     unkept = _unkept(name, text)
     if unkept is not None and unkept.refused:
         raise ConfigError(f"{name} is set, but cannot be honoured: {unkept.instead}")
+    if name in _CLASSES and not _CLASSES[name].fullmatch(text):
+        raise ConfigError(
+            f"{name} is set, but cannot be honoured: it takes kafka.security.authorizer.AclAuthorizer, or a class of "
+            "Python as package.module:Class"
+        )
 
 
 def warnings(properties: Mapping[str, str]) -> Iterator[str]:
@@ -214,7 +217,7 @@ def warnings(properties: Mapping[str, str]) -> Iterator[str]:
 def _unkept(name: str, text: str) -> Unkept | None:
     plain = plain_name(name)
     unkept = NOT_HONOURED.get(plain)
-    if unkept is None or (plain in _HONOURED_VALUES and _HONOURED_VALUES[plain].fullmatch(text)):
+    if unkept is None:
         return None
     key = BROKER_KEYS[plain]
     return None if parse_value(key, text) == parse_value(key, key.default) else unkept

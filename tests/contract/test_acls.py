@@ -216,20 +216,9 @@ def test_kafkas_tool(secured: World) -> None:
 
     def everything(cluster: Cluster) -> list[list[str]]:
         return [
-            tool(cluster, "--add", "--allow-principal", "User:dave", "--consumer", "--topic", "t", "--group", "g1"),
+            tool(cluster, "--add", *what),
             tool(cluster, "--list", "--principal", "User:dave"),
-            tool(
-                cluster,
-                "--remove",
-                "--allow-principal",
-                "User:dave",
-                "--consumer",
-                "--topic",
-                "t",
-                "--group",
-                "g1",
-                "--force",
-            ),
+            tool(cluster, "--remove", *what, "--force"),
         ]
 
     assert everything(secured.clusters["odradek"]) == everything(secured.clusters["kafka"])

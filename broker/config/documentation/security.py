@@ -1,7 +1,8 @@
 """What the keys of authentication, authorization and encryption do."""
 
 KEYS: dict[str, str] = {
-    "authorizer.class.name": "Class that decides who may do what; empty allows everything to everybody.",
+    "authorizer.class.name": "Class that decides who may do what: kafka.security.authorizer.AclAuthorizer, or one of "
+    "Python as package.module:Class; empty allows everything to everybody.",
     "principal.builder.class": "Class that makes a principal of an authenticated connection.",
     "connection.failed.authentication.delay.ms": "Time a connection is held back after its authentication failed, in "
     "ms.",

@@ -208,8 +208,8 @@ def test_the_daemon_ends_in_one_line(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
     assert done.returncode == 2
     assert done.stderr == (
-        "odradek server: authorizer.class.name is set, but cannot be honoured: authorization is done by "
-        "kafka.security.authorizer.AclAuthorizer, or by a Python class named as package.module:Class\n"
+        "odradek server: authorizer.class.name is set, but cannot be honoured: it takes "
+        "kafka.security.authorizer.AclAuthorizer, or a class of Python as package.module:Class\n"
     )
 
 
