@@ -61,7 +61,7 @@ def handle(call: Call[CreateTopicsRequest]) -> None:
         for topic in good:
             _finish(call, topic, results[topic.name])
         everything = {**failed, **results}
-        for name, result in everything.items():
+        for name, result in failed.items():
             if not _may_see_configs(call, name):
                 result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         call.respond(CreateTopicsResponse(topics=[everything[topic.name] for topic in request.topics]))

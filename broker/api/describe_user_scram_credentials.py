@@ -21,7 +21,17 @@ from network.protocol.messages.describe_user_scram_credentials import (
 )
 
 
-@api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, versions=(0, 0))
+def _error_form(
+    call: Call[DescribeUserScramCredentialsRequest], code: ErrorCode, message: str | None
+) -> DescribeUserScramCredentialsResponse:
+    return DescribeUserScramCredentialsResponse(
+        error_code=code,
+        error_message=message,
+        results=[_failed(user.name, code, message) for user in call.request.users or ()],
+    )
+
+
+@api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, versions=(0, 0), error_form=_error_form)
 def handle(call: Call[DescribeUserScramCredentialsRequest]) -> DescribeUserScramCredentialsResponse:
     require_cluster(call, Operation.DESCRIBE)
     asked = Counter(user.name for user in call.request.users or ())
@@ -55,5 +65,5 @@ def _found(user: str, iterations: dict[int, int]) -> DescribeUserScramCredential
     )
 
 
-def _failed(user: str, code: ErrorCode, message: str) -> DescribeUserScramCredentialsResult:
+def _failed(user: str, code: ErrorCode, message: str | None) -> DescribeUserScramCredentialsResult:
     return DescribeUserScramCredentialsResult(user=user, error_code=code, error_message=message)

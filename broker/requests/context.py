@@ -77,7 +77,6 @@ class BrokerContext:
     authorizer: Authorizer
     acls: AclAuthorizer | None
     quotas: Quotas
-    zk_admin: AdminZkClient
     peer_security: PeerSecurity
     zk: ZkClient
     zk_admin: AdminZkClient

@@ -601,12 +601,13 @@ simple(
         deletions=[alter_user_scram_credentials.ScramCredentialDeletion(name="", mechanism=1)]
     ),
 )
-simple(
-    ApiKey.CREATE_DELEGATION_TOKEN,
-    lambda: create_delegation_token.CreateDelegationTokenRequest(
-        owner_principal_type=None, owner_principal_name=None, renewers=[], max_lifetime_ms=-1
-    ),
-)
+
+
+@ask(ApiKey.CREATE_DELEGATION_TOKEN, 1)
+def _create_token(version: int) -> Request:
+    return create_delegation_token.CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1)
+
+
 simple(
     ApiKey.RENEW_DELEGATION_TOKEN,
     lambda: renew_delegation_token.RenewDelegationTokenRequest(hmac=b"x", renew_period_ms=1),
