@@ -46,7 +46,7 @@ def handle(call: Call[CreateAclsRequest]) -> CreateAclsResponse:
         errors[number] = error
     return CreateAclsResponse(
         results=[
-            AclCreationResult(error_message=None)
+            AclCreationResult(error_message="")
             if error is None
             else AclCreationResult(error_code=error.code, error_message=error.message or error.code.message)
             for error in errors

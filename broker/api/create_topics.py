@@ -82,6 +82,7 @@ def _finish(call: Call[CreateTopicsRequest], topic: CreatableTopic, result: Crea
         result.configs = []
         return
     if not _may_see_configs(call, topic.name):
+        result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         result.num_partitions = result.replication_factor = -1
         result.configs = []
         return

@@ -39,7 +39,7 @@ def handle(call: Call[DescribeAclsRequest]) -> DescribeAclsResponse:
     if acls is None:
         raise ApiError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
     return DescribeAclsResponse(
-        error_message=None,
+        error_message="",
         resources=[
             DescribeAclsResource(
                 resource_type=pattern.resource_type,

@@ -134,7 +134,7 @@ def steady_rate(step: Callable[[], tuple[int, int]]) -> float:
     total, began = 0, time.monotonic()
     while time.monotonic() - began < MEASURED_S:
         total += step()[0]
-        wire.pause(0.04)
+        wire.pause(0.01)
     return total / (time.monotonic() - began)
 
 
