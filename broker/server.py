@@ -472,6 +472,7 @@ class BrokerServer:
             partial(setattr, self.dispatcher, "make_call", QuotaCall),
             self.socket_server.quotas.update_ip_rate,
         )
+        self._on_stop("quotas", quotas.close)
         listener = ConfigListener(
             self.zk,
             {

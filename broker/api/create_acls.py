@@ -48,7 +48,7 @@ def handle(call: Call[CreateAclsRequest]) -> CreateAclsResponse:
         results=[
             AclCreationResult(error_message="")
             if error is None
-            else AclCreationResult(error_code=error.code, error_message=error.message or error.code.message)
+            else AclCreationResult(error_code=error.code, error_message=error.message)
             for error in errors
         ]
     )

@@ -58,7 +58,7 @@ def _matching(binding: Binding, error: ApiError | None) -> DeleteAclsMatchingAcl
     pattern, entry = binding
     return DeleteAclsMatchingAcl(
         error_code=ErrorCode.NONE if error is None else error.code,
-        error_message=None if error is None else error.message or error.code.message,
+        error_message=None if error is None else error.message,
         resource_type=pattern.resource_type,
         resource_name=pattern.name,
         pattern_type=pattern.pattern_type,

@@ -138,7 +138,6 @@ NOT_HONOURED: dict[str, Unkept] = {
         auto.include.jmx.reporter kafka.metrics.polling.interval.secs kafka.metrics.reporters metric.reporters
         metrics.num.samples metrics.recording.level metrics.sample.window.ms"""),
     **_warned("metrics of clients are not collected", "telemetry.max.bytes"),
-    **_refused("quotas of clients are those in ZooKeeper: no class is asked", "client.quota.callback.class"),
     **_warned("groups are kept by one coordinator that writes at once", """
         group.coordinator.append.linger.ms group.coordinator.new.enable group.coordinator.threads"""),
     **_warned(_SHARE, """
@@ -151,8 +150,13 @@ NOT_HONOURED: dict[str, Unkept] = {
               "socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms"),
 }  # fmt: skip
 
+_OWN_CLASS = r"\w+(\.\w+)*:\w+"
 _CLASSES = {
-    "authorizer.class.name": re.compile(r"\s*(kafka\.security\.authorizer\.AclAuthorizer|\w+(\.\w+)*:\w+)?\s*"),
+    "client.quota.callback.class": (re.compile(rf"\s*({_OWN_CLASS})?\s*"), "a class of Python as package.module:Class"),
+    "authorizer.class.name": (
+        re.compile(rf"\s*(kafka\.security\.authorizer\.AclAuthorizer|{_OWN_CLASS})?\s*"),
+        "kafka.security.authorizer.AclAuthorizer, or a class of Python as package.module:Class",
+    ),
 }
 """Keys that name a class, and which of them there are: no Java class is run."""
 
@@ -187,11 +191,9 @@ def check_honoured(name: str, text: str) -> None:
     unkept = _unkept(name, text)
     if unkept is not None and unkept.refused:
         raise ConfigError(f"{name} is set, but cannot be honoured: {unkept.instead}")
-    if name in _CLASSES and not _CLASSES[name].fullmatch(text):
-        raise ConfigError(
-            f"{name} is set, but cannot be honoured: it takes kafka.security.authorizer.AclAuthorizer, or a class of "
-            "Python as package.module:Class"
-        )
+    classes, accepted = _CLASSES.get(name, (None, ""))
+    if classes is not None and not classes.fullmatch(text):
+        raise ConfigError(f"{name} is set, but cannot be honoured: it takes {accepted}")
 
 
 def warnings(properties: Mapping[str, str]) -> Iterator[str]:

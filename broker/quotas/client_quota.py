@@ -49,12 +49,13 @@ class ClientQuota:
         *,
         tokens: bool = False,
         longest_ms: int | None = None,
+        limits: Limits | None = None,
     ) -> None:
         """`kind` and `metric` as in Kafka's metrics; `tokens`: a bucket decides, not the rate; `longest_ms` bounds a
         delay."""
-        self.limits = Limits()
-        self.is_active = False
-        """From the first quota on until the broker ends, as in Kafka."""
+        self.limits = limits or Limits()
+        self.is_active = limits is not None
+        """From the first quota on until the broker ends, as in Kafka; from the start where others decide on limits."""
         self._kind = kind
         self._metric = metric
         self._window = window

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.quotas.client_quota import ClientQuota
-from broker.quotas.limits import DEFAULT
+from broker.quotas.limits import DEFAULT, Limits
+from broker.quotas.own_limits import OwnLimits, load_own_limits
 from broker.quotas.rates import Window
 from controller.zk import paths
 
@@ -19,13 +21,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CONNECTION_RATE = "connection_creation_rate"
+CALLBACK = "client.quota.callback.class"
 
 
 class Quotas:
     """The four kinds of quotas of clients, and the rates of connections by address.
 
     `on_first` is called when the first quota of a client is set: until then nothing is measured. `set_ip_rate` gets an
-    address (None: all others) and its rate (None: no longer one).
+    address (None: all others) and its rate (None: no longer one). Raises `ConfigError` for a callback class that cannot
+    be used.
     """
 
     def __init__(
@@ -41,10 +45,17 @@ class Quotas:
             config.get_int("controller.quota.window.num"),
             config.get_int("controller.quota.window.size.seconds") * 1000,
         )
-        self.produce = ClientQuota("Produce", "byte-rate", window, clock, metrics)
-        self.fetch = ClientQuota("Fetch", "byte-rate", window, clock, metrics)
-        self.request = ClientQuota("Request", "request-time", window, clock, metrics, longest_ms=window.size_ms)
-        self.mutation = ClientQuota("ControllerMutation", "mutation-rate", mutations, clock, metrics, tokens=True)
+        name = (config.get_optional_str(CALLBACK) or "").strip()
+        self._own = load_own_limits(name, config.originals) if name else None
+        made = partial(ClientQuota, clock=clock, metrics=metrics)
+        self.produce = made("Produce", "byte-rate", window, limits=self._limits("Produce"))
+        self.fetch = made("Fetch", "byte-rate", window, limits=self._limits("Fetch"))
+        self.request = made(
+            "Request", "request-time", window, longest_ms=window.size_ms, limits=self._limits("Request")
+        )
+        self.mutation = made(
+            "ControllerMutation", "mutation-rate", mutations, tokens=True, limits=self._limits("ControllerMutation")
+        )
         self._by_key = {
             "producer_byte_rate": self.produce,
             "consumer_byte_rate": self.fetch,
@@ -53,6 +64,17 @@ class Quotas:
         }
         self._on_first = on_first
         self._set_ip_rate = set_ip_rate
+        if self._own is not None:
+            on_first()
+
+    def close(self) -> None:
+        """Let an object of the user's own end what it has."""
+        close = getattr(self._own, "close", None)
+        if close is not None:
+            close()
+
+    def _limits(self, kind: str) -> Limits | None:
+        return None if self._own is None else OwnLimits(self._own, kind)
 
     @property
     def is_active(self) -> bool:

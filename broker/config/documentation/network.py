@@ -47,7 +47,7 @@ KEYS: dict[str, str] = {
     "controller.quota.window.num": "Windows over which the rate of topic and partition changes is measured.",
     "controller.quota.window.size.seconds": "Length of a window over which the rate of topic changes is measured, in "
     "seconds.",
-    "client.quota.callback.class": "Class that decides on quotas of clients.",
+    "client.quota.callback.class": "Class of Python that decides on quotas of clients, as package.module:Class.",
     "fetch.max.bytes": "Most bytes in the answer to a fetch, unless its first batch is larger.",
     "max.incremental.fetch.session.cache.slots": "Fetch sessions that are kept; with more, older ones are evicted.",
     "fetch.purgatory.purge.interval.requests": "Completed fetches that may lie in the purgatory's watch lists before "

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+import types
+from collections.abc import Mapping
+
 import pytest
 
 from broker.config.kafka_config import KafkaConfig
+from broker.config.keys import ConfigError
 from broker.metrics import MetricsRegistry
 from broker.quotas import client_quota
 from broker.quotas.client_quota import ClientQuota
@@ -13,6 +18,7 @@ from broker.quotas.quotas import Quotas
 from broker.quotas.rates import QuotaRate, TokenBucket, Window
 from timer.clock import ManualClock
 
+BASE = {"zookeeper.connect": "127.0.0.1:1", "broker.id": "1"}
 WINDOW = Window(11, 1000)
 GAUGES = 2
 """Of each client: its rate, and how long it had to wait."""
@@ -133,8 +139,50 @@ def test_clients_that_have_gone_are_forgotten_with_their_metrics(monkeypatch: py
     assert len(metrics) == GAUGES
 
 
+class Tenants:
+    """Clients of one tenant share a quota."""
+
+    def configure(self, configs: Mapping[str, str]) -> None:
+        self.told: list[tuple[object, ...]] = []
+
+    def limit(self, kind: str, user: str, client_id: str) -> tuple[str, float] | None:
+        if user == "broken":
+            raise RuntimeError("no idea")
+        return (user.partition("/")[0], 100.0) if kind == "Produce" else None
+
+    def update(self, *told: object) -> None:
+        self.told.append(told)
+
+
+def test_limits_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("own_quotas")
+    module.Tenants = Tenants  # type: ignore[attr-defined]
+    module.Nothing = object  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "own_quotas", module)
+    first: list[bool] = []
+
+    def made(name: str) -> Quotas:
+        config = KafkaConfig({**BASE, "client.quota.callback.class": name})
+        return Quotas(config, ManualClock(), MetricsRegistry(), lambda: first.append(True), lambda *_: None)
+
+    quotas = made("own_quotas:Tenants")
+    assert first == [True]
+    assert quotas.produce.record("t%2Fa", "c", 1000) == 0
+    assert quotas.produce.record("t%2Fb", "d", 1000) == 10_000, "one tenant, one counter"
+    assert quotas.produce.record("other%2Fb", "d", 1000) == 0
+    assert quotas.fetch.record("t%2Fa", "c", 10**9) == 0
+    quotas.on_user("broken", {"producer_byte_rate": "1000"})
+    assert quotas.produce.record("broken", "c", 20_000) == 10_000, "what ZooKeeper says holds"
+    quotas.close()
+    for name in ("own_quotas:Nothing", "own_quotas:Missing", "no_such_module:Class"):
+        with pytest.raises(ConfigError, match="cannot be used"):
+            made(name)
+    with pytest.raises(ConfigError, match="cannot be honoured"):
+        made("java.lang.Object")
+
+
 def test_znodes_become_quotas() -> None:
-    config = KafkaConfig({"zookeeper.connect": "127.0.0.1:1", "broker.id": "1"})
+    config = KafkaConfig(BASE)
     first: list[bool] = []
     rates: dict[str | None, float | None] = {}
     quotas = Quotas(config, ManualClock(), MetricsRegistry(), lambda: first.append(True), rates.__setitem__)
