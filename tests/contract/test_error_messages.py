@@ -19,7 +19,7 @@ from network.protocol.messages.find_coordinator import FindCoordinatorRequest
 from network.protocol.messages.metadata import MetadataRequest
 from tests.support import wire
 from tests.support.cluster import Broker, Cluster, Kind, running_cluster
-from tests.support.error_cases import CASES, COMPACTED, EMPTY, EXISTING, LIMITED, OWN_CODES, Case
+from tests.support.error_cases import CASES, COMPACTED, EMPTY, EXISTING, LIMITED, Case
 
 MESSAGE = "error_message"
 

@@ -31,7 +31,7 @@ from network.protocol.messages.offset_commit import (
 )
 from tests.support import wire
 from tests.support.cluster import HOST, Broker, Cluster
-from tests.support.error_cases import CASES, EMPTY, EXISTING, LIMITED, OWN_CODES
+from tests.support.error_cases import CASES, EMPTY, EXISTING, LIMITED
 from tests.support.mbeans import MBean, Sample, read_mbeans, show_by_jmx
 from tests.support.metrics_page import metrics_page, reason_for_none
 from tests.support.paths import ROOT
@@ -126,7 +126,7 @@ DASHBOARD = (
 # Of the request metrics those of the load; how often a client asks for metadata is its own affair.
 REQUESTS = ("Produce", "FetchConsumer", "Fetch", "OffsetCommit")
 # Their errors are compared as well: what a single client asks once, well and badly.
-ASKED = sorted({case.api for case in CASES} - {*OWN_CODES, ApiKey.FIND_COORDINATOR, ApiKey.CREATE_TOPICS})
+ASKED = sorted({case.api for case in CASES} - {ApiKey.FIND_COORDINATOR, ApiKey.CREATE_TOPICS})
 WRONG = [case for case in CASES if case.api in ASKED and not case.elsewhere]
 # One for a topic that cannot be, those refused (one of them with acks=0), those converted, and one in a transaction.
 OTHER_PRODUCES = 1 + 5 + 3 + 1

@@ -53,8 +53,6 @@ class Case(NamedTuple):
 
 
 CASES: list[Case] = []
-# Quotas are not enforced, so not taken: another code, and a text that says so.
-OWN_CODES = {ApiKey.ALTER_CLIENT_QUOTAS}
 
 
 def case(
