@@ -293,7 +293,9 @@ def _wait_for_directories(client: ClusterClient, chosen: directories.Directories
 def _check_brokers(client: ClusterClient, wanted: dict[TopicPartition, list[int]]) -> None:
     missing = {broker for replicas in wanted.values() for broker in replicas} - client.brokers().keys()
     if missing:
-        raise CommandError(f"brokers that do not run: {', '.join(map(str, sorted(missing)))}")
+        raise CommandError(
+            f"brokers that do not run: {', '.join(map(str, sorted(missing)))}; start them, or name others"
+        )
 
 
 def _broker_ids(text: str) -> set[int]:
