@@ -7,6 +7,7 @@ import socket
 from collections.abc import Iterator
 
 from network.client.cluster_client import parse_bootstrap
+from network.client.connection import AuthenticationFailed
 from network.protocol.errors import ErrorCode, ProtocolError
 
 _ACL = "ask for an ACL that allows it, or connect as another user"
@@ -43,13 +44,18 @@ CURES = {
     ErrorCode.SASL_AUTHENTICATION_FAILED: "correct user name and password",
 }
 
-_NOT_KAFKA = "what listens there does not speak Kafka's protocol: is it ZooKeeper's port, a web server's or a TLS one?"
+_NOT_KAFKA = (
+    "what listens there wants a login (--command-config), or does not speak Kafka's protocol: is it ZooKeeper's port, a "
+    "web server's or a TLS one?"
+)
 
 
 def unreachable(servers: str, error: BaseException) -> str:
     """One line about brokers that could not be reached."""
     causes = list(_causes(error))
     text = f"{servers}: {error}"
+    if any(isinstance(each, AuthenticationFailed) for each in causes):
+        return f"{text}; correct user name and password in the file of --command-config"
     where = next((found for each in causes if (found := re.search(r"cannot connect to (\S+):(\d+)", str(each)))), None)
     if any(isinstance(each, socket.gaierror) for each in causes):
         cure = "the name is not known: correct it, or the name service"

