@@ -120,9 +120,7 @@ def _print_description(facts: dict[str, object]) -> None:
     metavar="PERCENT",
     help="Partitions that their preferred replica could lead and does not.",
 )
-@click.option(
-    "--wait-ms", default=0, type=click.IntRange(0), metavar="MS", help="Look for so long until partitions are well."
-)
+@click.option("--wait-ms", default=0, type=click.IntRange(0), metavar="MS", help="Look for so long until all is well.")
 def health(bootstrap_server: str, disk_warning: int, disk_critical: int, skew_warning: int, wait_ms: int) -> None:
     """One screen on how the cluster is.
 
@@ -134,15 +132,16 @@ def health(bootstrap_server: str, disk_warning: int, disk_critical: int, skew_wa
          answer, a log directory that has failed, a full disk
       3  unknown: nobody answered
     """
-    picture = _settled(bootstrap_server, wait_ms)
-    found = findings(picture, Limits(disk_warning, disk_critical, skew_warning))
+    limits = Limits(disk_warning, disk_critical, skew_warning)
+    picture = _settled(bootstrap_server, limits, wait_ms)
+    found = findings(picture, limits)
     worst = max((each.severity for each in found), default=Severity.OK)
     document(_health_facts(picture, found, worst), lambda: _print_health(picture, found, worst))
     sys.exit(worst)
 
 
-def _settled(bootstrap_server: str, wait_ms: int) -> Picture:
-    """The picture when brokers and partitions are as they should be, or the last one in time. Raises CommandError when
+def _settled(bootstrap_server: str, limits: Limits, wait_ms: int) -> Picture:
+    """The picture when nothing is wrong any more, or the last one in time. Raises CommandError when
     nobody answered then."""
     last: Picture | CommandError = CommandError("nobody was asked")
 
@@ -154,7 +153,7 @@ def _settled(bootstrap_server: str, wait_ms: int) -> Picture:
         except CommandError as error:
             last = error
             return False
-        return last.is_well
+        return not findings(last, limits)
 
     wait_until(is_well, SystemClock(), wait_ms, _LOOK_MS)
     if isinstance(last, CommandError):

@@ -45,8 +45,8 @@ CURES = {
 }
 
 _NOT_KAFKA = (
-    "what listens there wants a login (--command-config), or does not speak Kafka's protocol: is it ZooKeeper's port, a "
-    "web server's or a TLS one?"
+    "what listens there wants a login (--command-config), or does not speak Kafka's protocol: is it ZooKeeper's port, "
+    "a web server's or a TLS one?"
 )
 
 

@@ -121,12 +121,6 @@ class Picture:
         ]
 
     @property
-    def is_well(self) -> bool:
-        """Whether a controller and all brokers are there, and every partition has all of its replicas in sync."""
-        has_controller = self.metadata.controller_id in self.metadata.brokers
-        return has_controller and not (self.missing or self.silent or self.offline or self.under_replicated)
-
-    @property
     def leaders(self) -> dict[int, int]:
         """How many partitions each live broker leads."""
         count = dict.fromkeys(sorted(self.metadata.brokers), 0)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from network.client.cluster_metadata import BrokerAddress, ClusterMetadata, TopicMetadata
-from network.client.connection import AuthenticationFailed, ConnectionFailed, SocketWrapper
+from network.client.connection import AuthenticationFailed, ConnectionFailed, RequestTimedOut, SocketWrapper
 from network.client.connection_pool import ConnectionPool, UnsupportedVersion, Versions
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -281,7 +281,9 @@ class ClusterClient:
             except AuthenticationFailed:
                 raise
             except ConnectionFailed as error:
-                failure = error
+                # The last attempt may have had little time: what went wrong before tells more.
+                if failure is None or not isinstance(error, RequestTimedOut):
+                    failure = error
             except ApiError as error:
                 if not error.code.retriable or error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     raise  # `topic` has waited for it already
