@@ -6,6 +6,7 @@
 #   make clients     client libraries and their consumer groups, operator's commands, 5 minutes
 #   make cluster     several brokers, mixed with Apache Kafka's too, 12 minutes
 #   make faults      brokers killed and disks full, 3 minutes
+#   make operations  the operating guide, page by page, 3 minutes
 #   make zookeeper   the embedded ZooKeeper beside the real one, 2 minutes
 #   make reference   files that change hands with Apache Kafka, 4 minutes
 #   make spark       the Spark source and sink, 7 minutes
@@ -20,7 +21,7 @@ BIN := $(VENV)/bin
 # Tests run in so many processes side by side, each taking whole files.
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
-SUITES := contract clients cluster faults simulation spark docker reference zookeeper
+SUITES := contract clients cluster faults operations simulation spark docker reference zookeeper
 
 .PHONY: help run up test check lint types unit $(SUITES) clean
 .PHONY: wheelhouse cluster-up cluster-spark cluster-down cluster-logs cluster-test

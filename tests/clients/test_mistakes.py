@@ -117,7 +117,7 @@ def place(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     try:
         cluster.start()
         for arguments in (
-            ["there", "--partitions", "1"],
+            ["there", "--replica-assignment", "0"],
             ["two", "--partitions", "1", "--replication-factor", "2", "--config", "min.insync.replicas=2"],
         ):
             assert run("topics", "create", *arguments, "-b", broker.address).code == 0
