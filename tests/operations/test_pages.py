@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.operations.machine import PAGES, Line, Machine, lines_of
+from tests.support.commands import eventually
 
 # In the order of the guide.
 GUIDE = re.findall(r"\]\(([a-z-]+\.md)\)", (PAGES / "README.md").read_text())
@@ -31,8 +32,19 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 
 
 def count(machine: Machine, topic: str = "orders") -> int:
-    rows = json.loads(machine.run(Line(f"odradek get-offsets --topic {topic} --json", (0,))))
-    return sum(row["offset"] for row in rows)
+    """Records of a topic; asked again while leaders change, as after an election of the page before."""
+    found: list[int] = []
+
+    def told() -> bool:
+        said = machine.run(Line(f"odradek get-offsets --topic {topic} --json", (0, 1)))
+        try:
+            found[:] = [int(row["offset"]) for row in json.loads(said)]
+        except (TypeError, ValueError):
+            return False
+        return True
+
+    eventually(told)
+    return sum(found)
 
 
 def test_every_page_is_in_the_guide() -> None:
