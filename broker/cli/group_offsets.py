@@ -11,13 +11,15 @@ from typing import Any
 from broker.cli.client import describe
 from broker.cli.errors import CommandError
 from log.topic_partition import TopicPartition
-from network.client.cluster_client import GROUP_COORDINATOR, ClusterClient
+from network.client.cluster_client import GROUP_COORDINATOR, ClusterClient, ClusterUnavailable
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from network.protocol.messages.offset_fetch import OffsetFetchRequest
 from timer.clock import SystemClock
 
 EARLIEST, LATEST = -2, -1
+_LEADER_ROUNDS = 5
+_LEADER_ROUND_MS = 3_000
 # Later versions of OffsetFetch name several groups in another way.
 _ONE_GROUP = 7
 _CLOCK = SystemClock()
@@ -108,33 +110,70 @@ def end_offsets(client: ClusterClient, partitions: Iterable[TopicPartition]) -> 
 def list_offsets(
     client: ClusterClient, partitions: Iterable[TopicPartition], timestamp: int
 ) -> dict[TopicPartition, int]:
-    """Offsets for a timestamp (or EARLIEST, LATEST), asked of the leaders; -1 where no record is that late."""
-    wanted = list(partitions)
-    metadata = client.metadata(sorted({partition.topic for partition in wanted})) if wanted else None
+    """Offsets for a timestamp (or EARLIEST, LATEST), asked of the leaders; -1 where no record is that late.
+
+    Partitions without a leader are left out. Raises CommandError for a partition that still answers with an error when
+    leaders have been looked up `_LEADER_ROUNDS` times.
+    """
+    left = set(partitions)
+    offsets: dict[TopicPartition, int] = {}
+    for rounds_left in reversed(range(_LEADER_ROUNDS)):
+        errors: dict[TopicPartition, int] = {}
+        unavailable: ClusterUnavailable | None = None
+        # Partitions of one leader may have several a moment later, so they are sorted anew in each round.
+        for led in _by_leader(client, left).values():
+            try:
+                answers = _ask_leader(client, led, timestamp)
+            except ClusterUnavailable as error:
+                unavailable = error
+                continue
+            for partition, error_code, offset in answers:
+                if error_code:
+                    errors[partition] = error_code
+                else:
+                    offsets[partition] = offset
+                    left.discard(partition)
+        if not errors and unavailable is None:
+            break
+        if rounds_left == 0:
+            if unavailable is not None:
+                raise unavailable
+            partition, error_code = min(errors.items())
+            raise CommandError(f"{partition}: {describe(error_code, None)}")
+    return offsets
+
+
+def _by_leader(client: ClusterClient, partitions: set[TopicPartition]) -> dict[int, list[TopicPartition]]:
+    if not partitions:
+        return {}
+    topics = client.metadata(sorted({partition.topic for partition in partitions})).topics
     by_leader: dict[int, list[TopicPartition]] = {}
-    for partition in wanted:
-        assert metadata is not None
-        found = metadata.topics[partition.topic].partitions.get(partition.partition)
+    for partition in sorted(partitions):
+        found = topics[partition.topic].partitions.get(partition.partition)
         if found is not None and found.leader >= 0:
             by_leader.setdefault(found.leader, []).append(partition)
-    offsets: dict[TopicPartition, int] = {}
-    for led in by_leader.values():
-        topics: dict[str, list[ListOffsetsPartition]] = {}
-        for partition in led:
-            topics.setdefault(partition.topic, []).append(
-                ListOffsetsPartition(partition_index=partition.partition, timestamp=timestamp)
-            )
-        request = ListOffsetsRequest(
-            replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=each) for name, each in topics.items()]
+    return by_leader
+
+
+def _ask_leader(
+    client: ClusterClient, led: list[TopicPartition], timestamp: int
+) -> list[tuple[TopicPartition, int, int]]:
+    """Each partition of one leader with its error code and offset; without topics that have just gone."""
+    topics: dict[str, list[ListOffsetsPartition]] = {}
+    for partition in led:
+        topics.setdefault(partition.topic, []).append(
+            ListOffsetsPartition(partition_index=partition.partition, timestamp=timestamp)
         )
-        answer = client.call_leader(led[0].topic, led[0].partition, request)
-        for topic in answer.topics:
-            for each in topic.partitions:
-                if each.error_code not in (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-                    raise CommandError(f"{topic.name}-{each.partition_index}: {describe(each.error_code, None)}")
-                if not each.error_code:
-                    offsets[TopicPartition(topic.name, each.partition_index)] = each.offset
-    return offsets
+    request = ListOffsetsRequest(
+        replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=each) for name, each in topics.items()]
+    )
+    answer = client.call_leader(led[0].topic, led[0].partition, request, _LEADER_ROUND_MS)
+    return [
+        (TopicPartition(topic.name, each.partition_index), each.error_code, each.offset)
+        for topic in answer.topics
+        for each in topic.partitions
+        if each.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    ]
 
 
 def new_offsets(
