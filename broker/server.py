@@ -8,15 +8,12 @@ session ends last but one, so that the broker stays registered while it still fl
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
-import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from functools import partial
-from pathlib import Path
 
 from broker.cluster.controlled_shutdown import controlled_shutdown
 from broker.cluster.controller_channel import ControllerChannel, connector
@@ -35,11 +32,10 @@ from broker.groups.wiring import make_group_coordinator
 from broker.http.health import Health
 from broker.http.wiring import log_dirs_check, metadata_check, start_http, workers_check, zookeeper_check
 from broker.logging.request_log import request_log
-from broker.logging.wiring import start_logging
 from broker.metrics import TICK_MS, MetricsRegistry
 from broker.quotas.quota_call import QuotaCall
 from broker.quotas.quotas import Quotas
-from broker.registration import StoppedAtStartError, register_when_free
+from broker.registration import register_when_free
 from broker.replication.become_leader_or_follower import RoleChanges
 from broker.replication.log_dirs.failures import LogDirFailures
 from broker.replication.replica_manager import ReplicaManager
@@ -68,8 +64,6 @@ from broker.server_settings import (
     producer_state_config,
     socket_server_config,
 )
-from broker.start_failures import config_cure, explain
-from broker.stop_signals import catch_stop_signals
 from broker.topics.auto_topic_creation import AutoTopicCreation
 from broker.topics.topic_admin import TopicAdmin, validator
 from broker.transactions.producer_id_sources import make_producer_id_source
@@ -85,7 +79,6 @@ from controller.zk.kazoo_session import KazooSession
 from log.errors import LogError
 from log.files.meta_properties import read_meta_properties
 from log.management.manager import LogManager
-from network.allocator import keep_freed_memory
 from network.server.inline import NEVER
 from network.server.socket_server import SocketServer
 from timer.chance import Chance, SystemChance
@@ -98,7 +91,6 @@ from timer.worker import Workers
 logger = logging.getLogger(__name__)
 
 _ZOOKEEPER = "ZooKeeper client"
-_GC_THRESHOLDS = (20_000, 20, 50)
 
 
 class BrokerState(IntEnum):
@@ -561,59 +553,3 @@ def _quietly(name: str, stop: Callable[[], object]) -> None:
         stop()
     except Exception:
         logger.exception("stopping the %s failed", name)
-
-
-def parse_overrides(overrides: Sequence[str]) -> dict[str, str]:
-    """`key=value` items of `--override`. Raises `ConfigError`."""
-    parsed: dict[str, str] = {}
-    for item in overrides:
-        key, equals, value = item.partition("=")
-        if not equals or not key.strip():
-            raise ConfigError(f"--override needs key=value, not {item!r}")
-        parsed[key.strip()] = value.strip()
-    return parsed
-
-
-def _spare_the_collector() -> None:
-    """Leave what start-up made out of every later garbage collection, and collect less often: requests make few
-    cycles, and a collection stops every thread for as long as it walks the heap."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*_GC_THRESHOLDS)
-
-
-def run_server(config_file: Path | None, overrides: Sequence[str] = (), log_level: str | None = None) -> int:
-    """Run one broker until SIGTERM or SIGINT; returns the exit status. `log_level` goes before any log4j.properties."""
-    try:
-        config = KafkaConfig.from_file(config_file, parse_overrides(overrides))
-        stop_logging = start_logging(config, config_file, log_level)
-    except (ConfigError, ValueError) as error:
-        print(f"odradek server: {error}{config_cure(str(error))}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f"odradek server: {error}", file=sys.stderr)
-        return 2
-    try:
-        return _run(config)
-    finally:
-        stop_logging()
-
-
-def _run(config: KafkaConfig) -> int:
-    keep_freed_memory()
-    stop = catch_stop_signals()
-    server = BrokerServer(config, must_stop=stop.has_come)
-    try:
-        server.startup()
-    except StoppedAtStartError as stopped:
-        logger.info("%s", stopped)
-        return 0
-    except Exception as error:
-        why = explain(error, config)
-        logger.critical("the broker could not be started: %s", why or error, exc_info=why is None)
-        return 1
-    _spare_the_collector()
-    stop.wait()
-    logger.info("stopping")
-    server.shutdown()
-    return 0

@@ -33,7 +33,7 @@ def command(config_file: Path, override: tuple[str, ...], log_level: str | None)
     # Nothing of what is imported is garbage: collecting among it is a twentieth of the start, and later ones skip it.
     gc.disable()
     from broker.requests.handlers import import_handlers
-    from broker.server import run_server
+    from broker.server_process import run_server
 
     import_handlers()
     gc.freeze()

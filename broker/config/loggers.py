@@ -51,7 +51,7 @@ KAFKA_LOGGERS: dict[str, tuple[str, ...]] = {
     "kafka.network.SocketServer": ("network",),
     "kafka.server.KafkaApis": ("broker.api", "broker.requests.dispatcher"),
     "kafka.server.KafkaRequestHandler": ("network.server.handler_pool",),
-    "kafka.server.KafkaServer": ("broker.server",),
+    "kafka.server.KafkaServer": ("broker.server", "broker.server_process"),
     "kafka.server.ReplicaFetcherManager": ("broker.replication.follower.fetcher_manager",),
     "kafka.server.ReplicaManager": ("broker.replication",),
     "kafka.server.ZkAdminManager": ("broker.topics.topic_admin",),
