@@ -37,7 +37,7 @@ from broker.quotas.quota_call import QuotaCall
 from broker.quotas.quotas import Quotas
 from broker.registration import register_when_free
 from broker.replication.become_leader_or_follower import RoleChanges
-from broker.replication.log_dirs.failures import LogDirFailures
+from broker.replication.log_dirs.failure_queue import LogDirFailures
 from broker.replication.replica_manager import ReplicaManager
 from broker.replication.wiring import make_replica_manager
 from broker.requests.context import BrokerContext, Features

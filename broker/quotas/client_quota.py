@@ -1,4 +1,5 @@
-"""One kind of quota for all clients of a broker: who has used how much, and how long they have to wait.
+"""One kind of quota for all clients of a broker: who has used how much, and how long they have to wait
+(the formulas are in `rates.py`).
 
 Nothing is measured until a quota of the kind is set for the first time. The use of a client is kept for an hour after
 the last time, and for at most `MAX_SHARES` clients: the one that was longest without a request is forgotten first.

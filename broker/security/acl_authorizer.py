@@ -1,7 +1,8 @@
-"""Kafka's `AclAuthorizer`: super users, then the ACLs in ZooKeeper. Every decision goes to `kafka.authorizer.logger`.
+"""Kafka's `AclAuthorizer`: super users, then the ACLs in ZooKeeper, by the rules in `acl_index.py`.
 
-Denials of what was asked for are logged at INFO, permissions at DEBUG; what is only asked to filter an answer, or
-to fill an authorized-operations field, is logged at a level below DEBUG.
+Every decision goes to `kafka.authorizer.logger`. Denials of what was asked for are logged at INFO, permissions at
+DEBUG; what is only asked to filter an answer, or to fill an authorized-operations field, is logged at a level below
+DEBUG.
 """
 
 from __future__ import annotations

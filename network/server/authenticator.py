@@ -1,4 +1,4 @@
-"""The seam for SASL: who reads the frames of a connection before requests do.
+"""The seam for SASL (`broker/security/sasl/authenticator.py`): who reads the frames of a connection before requests do.
 
 A listener without SASL has no authenticator, and its requests carry the transport's principal or ANONYMOUS.
 """

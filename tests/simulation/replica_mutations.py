@@ -15,7 +15,7 @@ import pytest
 from broker.replication import partition_reads
 from broker.replication.follower import fetcher
 from broker.replication.follower.fetcher import ReplicaFetcher
-from broker.replication.follower.truncation import Truncation
+from broker.replication.follower.truncation_target import Truncation
 from broker.replication.isr import changes, machine
 from broker.replication.isr.machine import IsrEffect, IsrEvent
 from broker.replication.isr.remote_replica import RemoteReplica

@@ -1,8 +1,8 @@
 """Timers of members: sessions, and deadlines for what a member was told to do: to give partitions up, or, if it speaks
 the classic protocol, to join again or to sync.
 
-What follows when one runs out is decided in `coordinator`. Both are operations of the purgatory that the sessions of
-classic groups use, one a member, under the group's lock.
+What follows when one runs out is decided in `coordinator.py` beside this file. Both are operations of the purgatory
+that the sessions of classic groups use, one a member, under the group's lock.
 """
 
 from __future__ import annotations

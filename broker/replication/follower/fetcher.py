@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from broker.config.versions import MetadataVersion
 from broker.replication.follower.fetch_state import InitialFetchState, PartitionFetchState, ReplicaState
 from broker.replication.follower.leader_endpoint import LeaderEndpoint
-from broker.replication.follower.truncation import truncation_target
+from broker.replication.follower.truncation_target import truncation_target
 from broker.replication.partition import Partition
 from broker.replication.partitions import Partitions
 from broker.replication.replica_traffic import ReplicaTraffic

@@ -10,7 +10,7 @@ import logging
 from enum import Enum
 from typing import NamedTuple
 
-from broker.replication.follower.truncation import truncation_target
+from broker.replication.follower.truncation_target import truncation_target
 from broker.replication.partition import Partition
 from broker.replication.results import EpochEndOffset
 from log.fetch_data import FetchIsolation

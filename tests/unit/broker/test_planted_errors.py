@@ -20,7 +20,7 @@ from broker.replication.follower.fetch_state import InitialFetchState
 from broker.replication.follower.fetcher import FailedPartitions, FollowerSide, ReplicaFetcher
 from broker.replication.isr.alter_partition import AlterPartitionManager
 from broker.replication.isr.state import LeaderAndIsr, LeaderRecoveryState
-from broker.replication.log_dirs.failures import LogDirFailures
+from broker.replication.log_dirs.failure_queue import LogDirFailures
 from broker.replication.log_dirs.moves import LogDirMover
 from broker.replication.partitions import Partitions
 from broker.transactions.verifier import TransactionVerifier

@@ -113,5 +113,5 @@ def test_what_goes_on_failing_is_told() -> None:
     with pytest.raises(ClusterUnavailable):
         offsets_of(MovingLeaders([{0: 1}], dead={1}))
     moved = MovingLeaders([{0: 2}] * 10 + [{0: 1}], dead=set())
-    with pytest.raises(CommandError, match="t-0: .*NOT_LEADER_OR_FOLLOWER"):
+    with pytest.raises(CommandError, match=r"t-0: .*NOT_LEADER_OR_FOLLOWER"):
         offsets_of(moved)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from broker.replication.follower.fetcher_manager import fetcher_index
-from broker.replication.follower.truncation import Truncation, truncation_target
+from broker.replication.follower.truncation_target import Truncation, truncation_target
 from broker.replication.results import EpochEndOffset
 from log.topic_partition import TopicPartition
 

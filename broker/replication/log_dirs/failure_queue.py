@@ -1,7 +1,8 @@
 """Handles failed log directories, one by one, on a thread of its own.
 
-Whoever meets an I/O error only enqueues: it may hold any lock. The thread takes the partitions of the directory
-offline and tells the controller; the partitions stay offline until the broker restarts. What fails of that is done
+Whoever meets an I/O error only enqueues: it may hold any lock. The thread calls what `broker/server.py` hands in, which
+takes the partitions of the directory offline (`ReplicaManager.handle_log_dir_failure`) and tells the controller; they
+stay offline until the broker restarts. What fails of that is done
 again, after the other directories that wait. When no directory is left the process halts.
 """
 

@@ -1,4 +1,5 @@
-"""Where a follower truncates its log: a pure function of both sides' leader epochs (KIP-101, KIP-279, KIP-595)."""
+"""To which offset a follower has to truncate its log: a pure function of both sides' leader epochs (KIP-101, KIP-279,
+KIP-595). `fetcher.py` asks the leader and has it done."""
 
 from __future__ import annotations
 
