@@ -12,7 +12,7 @@ import click
 from broker.cli.cures import CURES, unreachable
 from broker.cli.errors import CommandError
 from broker.cli.output import output_option
-from broker.cli.profiles import SERVERS, bootstrap_server
+from broker.cli.profiles import SERVERS, find
 from log.files.properties_text import parse_properties
 from network.client.cluster_client import ClusterClient
 from network.client.connection import SocketWrapper
@@ -25,6 +25,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 CLIENT_ID = "odradek-cli"
 _COMMAND_CONFIG = "odradek.command-config"
+# Of the cluster that was found where none was named.
+_FOUND_CONFIG = "odradek.found-config"
 _PROFILE = "odradek.profile"
 _TIMEOUT = "odradek.request.timeout.ms"
 # `topics create`, then the next command: a broker that is busy hears of the topic late.
@@ -93,7 +95,11 @@ def _address(context: click.Context, _: click.Parameter, value: str | None) -> s
     profile: str | None = context.meta.get(_PROFILE)
     if value and profile:
         raise CommandError("--bootstrap-server and --profile exclude each other", exit_code=2)
-    return value or bootstrap_server(profile)
+    if value:
+        return value
+    found = find(profile)
+    context.meta[_FOUND_CONFIG] = found.command_config
+    return found.servers
 
 
 @contextlib.contextmanager
@@ -123,9 +129,10 @@ def cluster(servers: str) -> Iterator[ClusterClient]:
 
 
 def command_security() -> SocketWrapper | None:
-    """What the file of ``--command-config`` asks for. Raises CommandError."""
+    """What the file of ``--command-config`` asks for, else that of the running `odradek dev`. Raises CommandError."""
     context = click.get_current_context(silent=True)
-    file = None if context is None else context.meta.get(_COMMAND_CONFIG)
+    meta = {} if context is None else context.meta
+    file = meta.get(_COMMAND_CONFIG) or meta.get(_FOUND_CONFIG)
     if file is None:
         return None
     try:

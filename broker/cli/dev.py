@@ -14,7 +14,7 @@ from broker.dev.cluster import READY_TIMEOUT_MS
 from broker.dev.processes import free_ports
 from broker.dev.running import TEMPORARY_PREFIX, RunningCluster, noted, running_clusters
 from broker.dev.stop_request import StopRequest
-from broker.dev.supervisor import DEFAULT, JAVA, Plan, Supervisor
+from broker.dev.supervisor import DEFAULT, JAVA, PLAINTEXT, PROTOCOLS, SECURE, Plan, Supervisor
 from timer.clock import SystemClock
 
 TOKEN = "ODRADEK_CONTROL_TOKEN"
@@ -30,6 +30,14 @@ _LOOK_MS = 500
 @click.option("--zookeeper", metavar="HOST:PORT", help="Use this ZooKeeper instead of starting one.")
 @click.option("--java", is_flag=True, help="Start a real ZooKeeper instead of the embedded one.")
 @click.option("--restart", is_flag=True, help="Start a broker again that ends by itself.")
+@click.option("--secure", is_flag=True, help=f"{SECURE} with users admin, alice and bob, and ACLs.")
+@click.option(
+    "--security",
+    default=PLAINTEXT,
+    show_default=True,
+    type=click.Choice(PROTOCOLS),
+    help="Another protocol, with the same users and ACLs where there is SASL.",
+)
 @click.option("--override", multiple=True, metavar="KEY=VALUE", help="Configuration of all brokers; repeatable.")
 @click.option("--log-level", default="INFO", show_default=True, type=click.Choice(LOG_LEVELS, case_sensitive=False))
 @click.option("--control", is_flag=True, hidden=True)
@@ -41,6 +49,8 @@ def command(
     zookeeper: str | None,
     java: bool,
     restart: bool,
+    secure: bool,
+    security: str,
     override: tuple[str, ...],
     log_level: str,
     control: bool,
@@ -49,6 +59,8 @@ def command(
     """Run a local cluster until Ctrl-C or SIGTERM. One line says when all brokers serve."""
     if zookeeper and java:
         raise CommandError("--zookeeper and --java exclude each other", exit_code=2)
+    if secure and security not in (PLAINTEXT, SECURE):
+        raise CommandError(f"--secure means {SECURE}; leave it out to have {security}", exit_code=2)
     if port + brokers > 65_536:
         raise CommandError(f"there are no {brokers} ports from {port} on", exit_code=2)
     running_clusters()  # what others have left behind is removed
@@ -61,6 +73,7 @@ def command(
             restarts=restart,
             settings=_settings(override),
             log_level=log_level.upper(),
+            security=SECURE if secure else security,
             ready_timeout_ms=ready_timeout_ms,
         )
         if control:
@@ -85,6 +98,15 @@ def _tell(text: str) -> None:
     click.echo(f"odradek: {text}", err=True)
 
 
+def _more(supervisor: Supervisor) -> str:
+    """What else is told of a cluster that serves."""
+    if supervisor.security is None:
+        return ""
+    from broker.dev.client_texts import client_texts
+
+    return client_texts(supervisor.security, supervisor.cluster.bootstrap)
+
+
 def run(plan: Plan, temporary: str) -> None:
     """Start, say so, look after it until the stop, stop everything in order. Raises CommandError."""
     stop = StopRequest()
@@ -98,8 +120,13 @@ def run(plan: Plan, temporary: str) -> None:
         if not supervisor.start(goes_on):
             return
         bootstrap, zookeeper = supervisor.cluster.bootstrap, supervisor.zookeeper_connect
-        with noted(RunningCluster(os.getpid(), bootstrap, zookeeper, "" if plan.keeps_data else temporary)):
-            click.echo(f"ready: bootstrap.servers={bootstrap} zookeeper.connect={zookeeper}")
+        security = supervisor.security
+        config = str(security.files(security.names[0]).java) if security else ""
+        note = RunningCluster(os.getpid(), bootstrap, zookeeper, "" if plan.keeps_data else temporary, config)
+        with noted(note):
+            click.echo(
+                f"ready: bootstrap.servers={bootstrap} zookeeper.connect={zookeeper}\n{_more(supervisor)}", nl=False
+            )
             while not stop.is_set:
                 stop.wait(_LOOK_MS)
                 supervisor.look()

@@ -16,6 +16,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
@@ -29,21 +30,33 @@ FILE = "ODRADEK_PROFILES"
 _KEYS = ("bootstrap-server",)
 
 
+class Found(NamedTuple):
+    """A cluster: its brokers' addresses, and the file that says how to log in where that is known."""
+
+    servers: str
+    command_config: Path | None = None
+
+
 def bootstrap_server(profile: str | None, environment: Mapping[str, str] = os.environ) -> str:
-    """Addresses from the profile, the environment, the profile file or the running `odradek dev`; what was not said by
+    """The addresses of `find`."""
+    return find(profile, environment).servers
+
+
+def find(profile: str | None, environment: Mapping[str, str] = os.environ) -> Found:
+    """The cluster of the profile, the environment, the profile file or the running `odradek dev`; what was not said by
     the caller is told on standard error. Raises CommandError, exit code 2."""
     if profile is not None:
-        return _of_profile(profile, "--profile", environment)
+        return Found(_of_profile(profile, "--profile", environment))
     for name in (SERVERS, OLD_SERVERS):
         if environment.get(name):
-            return environment[name]
+            return Found(environment[name])
     if environment.get(PROFILE):
-        return _of_profile(environment[PROFILE], PROFILE, environment)
+        return Found(_of_profile(environment[PROFILE], PROFILE, environment))
     path = profile_file(environment)
     if path.exists():
         default = _read(path).get("default")
         if isinstance(default, str):
-            return _of_profile(default, f"the default of {path}", environment)
+            return Found(_of_profile(default, f"the default of {path}", environment))
     return of_the_running_cluster()
 
 
@@ -55,8 +68,8 @@ def profile_file(environment: Mapping[str, str]) -> Path:
     return (Path(base) if base else Path.home() / ".config") / "odradek" / "profiles.toml"
 
 
-def of_the_running_cluster() -> str:
-    """The address of the one `odradek dev` that runs, said on standard error. Raises CommandError."""
+def of_the_running_cluster() -> Found:
+    """The one `odradek dev` that runs, its address said on standard error. Raises CommandError."""
     from broker.dev.running import running_clusters
 
     clusters = running_clusters()
@@ -68,8 +81,9 @@ def of_the_running_cluster() -> str:
             + " or ".join(cluster.bootstrap for cluster in clusters),
             exit_code=2,
         )
-    click.echo(f"odradek: using the cluster of `odradek dev` at {clusters[0].bootstrap}", err=True)
-    return clusters[0].bootstrap
+    cluster = clusters[0]
+    click.echo(f"odradek: using the cluster of `odradek dev` at {cluster.bootstrap}", err=True)
+    return Found(cluster.bootstrap, Path(cluster.client_config) if cluster.client_config else None)
 
 
 def _of_profile(name: str, said_by: str, environment: Mapping[str, str]) -> str:

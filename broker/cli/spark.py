@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
-from functools import partial
 from pathlib import Path
 
 import click
 
-from broker.cli.profiles import bootstrap_server
+from broker.cli.errors import CommandError
+from broker.cli.profiles import find
 from spark_jobs.jobs import JOBS, RUNNING_CLUSTER
 
 
@@ -36,7 +36,20 @@ class JobGroup(click.Group):
 @click.pass_context
 def command(context: click.Context) -> None:
     """Run the Spark jobs, or package them."""
-    context.meta[RUNNING_CLUSTER] = partial(bootstrap_server, None)
+    context.meta[RUNNING_CLUSTER] = _running_cluster
+
+
+def _running_cluster() -> str:
+    """Its addresses. Raises CommandError for one that the jobs have no way into."""
+    found = find(None)
+    if found.command_config is not None:
+        raise CommandError(
+            f"{found.servers} wants a login or TLS, which the jobs have no options for; "
+            "Spark's own connector takes the options of the files *.spark.json beside "
+            f"{found.command_config}",
+            exit_code=2,
+        )
+    return found.servers
 
 
 @command.command("package")

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from broker.cli.errors import CommandError
 from broker.dev.polling import wait_until
+from broker.dev.private_files import write_private
 from broker.dev.processes import ODRADEK, ManagedProcess, is_listening
 from network.client.cluster_client import ClusterClient
 from network.protocol.errors import ApiError
 from timer.clock import Clock
+
+if TYPE_CHECKING:
+    from broker.dev.security import DevSecurity
 
 READY_TIMEOUT_MS = 60_000
 # Where there are as many brokers.
@@ -32,6 +37,7 @@ class DevBroker:
         zookeeper: str,
         settings: Mapping[str, str],
         log_level: str = "INFO",
+        security: DevSecurity | None = None,
     ) -> None:
         self.broker_id = broker_id
         self.port = port
@@ -42,12 +48,14 @@ class DevBroker:
         self.log_file = directory / "broker.log"
         properties = {
             "broker.id": str(broker_id),
-            "listeners": f"PLAINTEXT://{self.address}",
+            "listeners": f"{security.protocol if security else 'PLAINTEXT'}://{self.address}",
             "log.dirs": str((directory / "data").absolute()),
             "zookeeper.connect": zookeeper,
+            **(security.broker_settings(broker_id) if security else {}),
             **settings,
         }
-        self._config.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        # It may hold passwords.
+        write_private(self._config, "".join(f"{key}={value}\n" for key, value in properties.items()).encode())
         self.process: ManagedProcess | None = None
         self.is_paused = False
 
@@ -146,11 +154,13 @@ class DevCluster:
         settings: Mapping[str, str] | None = None,
         *,
         log_level: str = "INFO",
+        security: DevSecurity | None = None,
     ) -> None:
         self._clock = clock
+        self._wrap = security.wrapper(security.brokers_user, clock) if security else None
         merged = {**small_cluster_settings(len(ports)), **_ONE_MACHINE, **(settings or {})}
         self.brokers = [
-            DevBroker(number, port, directory / f"broker-{number}", zookeeper, merged, log_level)
+            DevBroker(number, port, directory / f"broker-{number}", zookeeper, merged, log_level, security)
             for number, port in enumerate(ports)
         ]
         for broker in self.brokers:
@@ -161,6 +171,13 @@ class DevCluster:
     def bootstrap(self) -> str:
         """All addresses, as clients take them."""
         return ",".join(broker.address for broker in self.brokers)
+
+    def client(self, brokers: Sequence[DevBroker], request_timeout_ms: int) -> ClusterClient:
+        """One that may do everything, and starts from these brokers."""
+        addresses = [broker.address for broker in brokers]
+        return ClusterClient(
+            addresses, "odradek-dev", self._clock, request_timeout_ms=request_timeout_ms, wrap=self._wrap
+        )
 
     def broker(self, broker_id: int) -> DevBroker:
         """Raises CommandError for an id that no broker has."""
@@ -195,7 +212,7 @@ class DevCluster:
             if not is_listening(HOST, broker.port):
                 return False
             try:
-                with ClusterClient(broker.address, "odradek-dev", self._clock, request_timeout_ms=2_000) as client:
+                with self.client([broker], 2_000) as client:
                     seen = client.metadata([])
             except (OSError, ApiError):
                 return False

@@ -119,5 +119,14 @@ class ControlledCluster:
             "zookeeper": self._supervisor.zookeeper_connect,
             "directory": str(self._plan.directory),
             "logs": [str(broker.log_file) for broker in cluster.brokers],
+            "clients": self._clients(),
             "running": [broker.broker_id for broker in cluster.brokers if broker.is_running],
         }
+
+    def _clients(self) -> dict[str, dict[str, str]]:
+        """What each user configures a client of librdkafka with; the first may do everything."""
+        bootstrap, security = self._supervisor.cluster.bootstrap, self._supervisor.security
+        if security is None:
+            return {"": {"bootstrap.servers": bootstrap}}
+        found = {name: security.access(name, bootstrap).librdkafka() for name in security.names}
+        return found if security.has_users else {"": found[security.names[0]]}

@@ -22,12 +22,14 @@ _MAX_BYTES = 65_536
 
 @dataclass(frozen=True)
 class RunningCluster:
-    """What a note says. ``temporary`` is the directory that goes with the cluster, empty when its data is kept."""
+    """What a note says. ``temporary`` is the directory that goes with the cluster, empty when its data is kept;
+    ``client_config`` a file that says how to log in, empty for plain text."""
 
     pid: int
     bootstrap: str
     zookeeper: str
     temporary: str = ""
+    client_config: str = ""
 
 
 def notes_directory() -> Path:

@@ -5,18 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from broker.cli.errors import CommandError
-from broker.dev.cluster import READY_TIMEOUT_MS, DevBroker, DevCluster
+from broker.dev.cluster import HOST, READY_TIMEOUT_MS, DevBroker, DevCluster
 from broker.dev.polling import wait_until
 from broker.dev.processes import free_ports
 from broker.dev.restarts import Restarts
 from broker.dev.zookeeper import DevZooKeeper, EmbeddedZooKeeper, ZooKeeperServer
 from timer.clock import Clock
 
+if TYPE_CHECKING:
+    from broker.dev.security import DevSecurity
+
 EMBEDDED = "embedded"
 JAVA = "java"
 DEFAULT = EMBEDDED
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+PLAINTEXT, *_, SECURE = PROTOCOLS
 # How long a broker may take that is started again: as long as it waits for the end of its old session, and a little.
 RESTART_TIMEOUT_MS = 60_000
 _LOOK_MS = 20
@@ -33,6 +39,8 @@ class Plan:
     restarts: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
     log_level: str = "INFO"
+    # One of `PROTOCOLS`.
+    security: str = PLAINTEXT
     # From the start until all brokers serve.
     ready_timeout_ms: int = READY_TIMEOUT_MS
 
@@ -46,6 +54,7 @@ class Supervisor:
         self._tell = tell
         self._zookeeper: DevZooKeeper | None = None
         self._cluster: DevCluster | None = None
+        self._security: DevSecurity | None = None
         self._restarts: dict[int, Restarts] = {}
         # Brokers that have been stopped on purpose, or whose end has been told.
         self._down: set[int] = set()
@@ -62,6 +71,11 @@ class Supervisor:
         """``host:port``."""
         return self._plan.zookeeper if self._zookeeper is None else self._zookeeper.connect
 
+    @property
+    def security(self) -> DevSecurity | None:
+        """What clients need to know, from the start on; None for plain text."""
+        return self._security
+
     # ------------------------------------------------------------------ start and stop
 
     def start(self, goes_on: Callable[[], bool]) -> bool:
@@ -72,8 +86,15 @@ class Supervisor:
         plan = self._plan
         deadline_ms = self._clock.monotonic_ms() + plan.ready_timeout_ms
         connect = self._start_zookeeper(goes_on)
+        self._security = self._prepare_security()
         self._cluster = DevCluster(
-            plan.ports, plan.directory, connect, self._clock, plan.settings, log_level=plan.log_level
+            plan.ports,
+            plan.directory,
+            connect,
+            self._clock,
+            plan.settings,
+            log_level=plan.log_level,
+            security=self._security,
         )
         if not goes_on():
             return False
@@ -81,15 +102,35 @@ class Supervisor:
             self._restarts[broker.broker_id] = Restarts()
             self._start(broker)
 
+        def serves() -> bool:
+            return (self._zookeeper is None or self._zookeeper.is_ready()) and self.cluster.serves()
+
+        self._wait(serves, goes_on, deadline_ms)
+        if self._security is not None and self._security.has_users and goes_on():
+            from broker.dev.users import make_users
+
+            self._wait(make_users(self.cluster, self._security, self._clock), goes_on, deadline_ms)
+        return goes_on()
+
+    def _wait(self, condition: Callable[[], bool], goes_on: Callable[[], bool], deadline_ms: int) -> None:
+        """Also no longer than the cluster is wanted. Raises CommandError."""
+
         def ready() -> bool:
             self.cluster.check()
-            return not goes_on() or ((self._zookeeper is None or self._zookeeper.is_ready()) and self.cluster.serves())
+            return not goes_on() or condition()
 
         if not wait_until(ready, self._clock, max(0, deadline_ms - self._clock.monotonic_ms()), _LOOK_MS):
-            raise CommandError(
-                f"the cluster did not come up within {plan.ready_timeout_ms / 1000:g} s: {self.cluster.bootstrap}"
-            )
-        return goes_on()
+            limit_s = self._plan.ready_timeout_ms / 1000
+            raise CommandError(f"the cluster did not come up within {limit_s:g} s: {self.cluster.bootstrap}")
+
+    def _prepare_security(self) -> DevSecurity | None:
+        plan = self._plan
+        if plan.security == PLAINTEXT:
+            return None
+        from broker.dev.security import prepare
+
+        bootstrap = ",".join(f"{HOST}:{port}" for port in plan.ports)
+        return prepare(plan.security, plan.directory, len(plan.ports), bootstrap, self._clock)
 
     def _start_zookeeper(self, goes_on: Callable[[], bool]) -> str:
         """Brokers find the embedded server by trying again; a JVM takes so long that they are better started after."""

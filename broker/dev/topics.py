@@ -34,7 +34,7 @@ def create_topic(
         assignments=[],
         configs=[CreatableTopicConfig(name=key, value=value) for key, value in config.items()],
     )
-    with _client(cluster, clock) as client:
+    with _client(cluster) as client:
         request = CreateTopicsRequest(topics=[wanted], timeout_ms=_TIMEOUT_MS)
         _check(name, client.call_controller(request).topics[0])
     _wait(cluster, clock, name, known=True)
@@ -42,7 +42,7 @@ def create_topic(
 
 def delete_topic(cluster: DevCluster, clock: Clock, name: str) -> None:
     """Raises CommandError."""
-    with _client(cluster, clock) as client:
+    with _client(cluster) as client:
         # Both fields say the same in different versions of the request.
         request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], topic_names=[name], timeout_ms=_TIMEOUT_MS)
         _check(name, client.call_controller(request).responses[0])
@@ -55,11 +55,11 @@ def _check(name: str, result: object) -> None:
         raise CommandError(f"topic {name}: {describe(code, message)}")
 
 
-def _client(cluster: DevCluster, clock: Clock) -> ClusterClient:
-    active = [broker.address for broker in cluster.brokers if broker.is_active]
+def _client(cluster: DevCluster) -> ClusterClient:
+    active = [broker for broker in cluster.brokers if broker.is_active]
     if not active:
         raise CommandError("no broker runs")
-    return ClusterClient(active, "odradek-dev", clock, request_timeout_ms=_TIMEOUT_MS)
+    return cluster.client(active, _TIMEOUT_MS)
 
 
 def _wait(cluster: DevCluster, clock: Clock, name: str, *, known: bool) -> None:
@@ -70,7 +70,7 @@ def _wait(cluster: DevCluster, clock: Clock, name: str, *, known: bool) -> None:
             if not broker.is_active:
                 continue
             try:
-                with ClusterClient(broker.address, "odradek-dev", clock, request_timeout_ms=5_000) as client:
+                with cluster.client([broker], 5_000) as client:
                     found = client.metadata([name]).topics.get(name)
             except (OSError, ApiError):
                 return False

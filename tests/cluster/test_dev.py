@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -16,49 +15,10 @@ from broker.dev.polling import wait_until
 from broker.dev.processes import free_ports, is_listening
 from network.client.cluster_client import ClusterClient
 from network.protocol.errors import ApiError
-from tests.support.cluster import CLOCK, HOST, ROOT, python_environment
+from tests.support.cluster import CLOCK, HOST, ROOT
+from tests.support.dev_command import TIMEOUT_MS, Command, processes_below
 
-TIMEOUT_MS = 60_000
 JAVA_ZOOKEEPER = ["zookeeper", "--java"]
-READY = re.compile(r"ready: bootstrap\.servers=(\S+) zookeeper\.connect=(\S+)")
-
-
-class Command:
-    """A running command with its output in files."""
-
-    def __init__(self, directory: Path, *arguments: str, **environment: str) -> None:
-        self.output = directory / "stdout"
-        self.errors = directory / "stderr"
-        with self.output.open("wb") as out, self.errors.open("wb") as err:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "broker", *arguments],
-                stdout=out,
-                stderr=err,
-                cwd=ROOT,
-                env={
-                    **os.environ,
-                    **python_environment(),
-                    "TMPDIR": str(directory),
-                    "XDG_STATE_HOME": str(directory / "state"),
-                    **environment,
-                },
-            )
-
-    def wait_ready(self) -> re.Match[str]:
-        def ready() -> bool:
-            assert self.process.poll() is None, self.errors.read_text()
-            return "ready:" in self.output.read_text()
-
-        assert wait_until(ready, CLOCK, TIMEOUT_MS), self.errors.read_text()
-        lines = self.output.read_text().splitlines()
-        match = READY.fullmatch(lines[-1])
-        assert match is not None, lines
-        assert len(lines) == 1
-        return match
-
-    def end(self, number: int) -> int:
-        self.process.send_signal(number)
-        return self.process.wait(60)
 
 
 @pytest.fixture
@@ -71,26 +31,12 @@ def commands() -> Iterator[list[Command]]:
         command.process.wait(60)
 
 
-def processes_below(directory: Path) -> dict[int, str]:
-    """Processes whose command line names a file below the directory, or whose temporary files are made there."""
-    found = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-                environment = (entry / "environ").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if str(directory) in command or f"TMPDIR={directory}".encode() in environment:
-                found[int(entry.name)] = command
-    return found
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_cluster_comes_up_and_leaves_nothing(tmp_path: Path, commands: list[Command], number: int) -> None:
     ports = free_ports(2, consecutive=True)
     commands.append(Command(tmp_path, "dev", "--brokers", "2", "--port", str(ports[0])))
     ready = commands[0].wait_ready()
+    assert len(commands[0].lines) == 1
     bootstrap = ready[1].split(",")
     assert bootstrap == [f"{HOST}:{port}" for port in ports]
     with ClusterClient(ready[1], "test", CLOCK) as client:

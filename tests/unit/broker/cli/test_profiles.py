@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker.cli.errors import CommandError
-from broker.cli.profiles import bootstrap_server
+from broker.cli.profiles import bootstrap_server, find
 from broker.dev.running import RunningCluster, noted
 from tests.support.commands import run
 
@@ -42,6 +42,14 @@ def test_the_running_cluster_comes_last(tmp_path: Path, capsys: pytest.CaptureFi
     with noted(RunningCluster(1, "dev:1", "zookeeper:1")):
         assert bootstrap_server(None, nowhere) == "dev:1"
     assert "using the cluster of `odradek dev` at dev:1" in capsys.readouterr().err
+
+
+def test_the_running_cluster_says_how_to_log_in(tmp_path: Path) -> None:
+    nowhere = {"XDG_CONFIG_HOME": str(tmp_path / "no")}
+    with noted(RunningCluster(1, "dev:1", "zookeeper:1", client_config="/data/security/admin.properties")):
+        assert find(None, nowhere) == ("dev:1", Path("/data/security/admin.properties"))
+        named = {**nowhere, "ODRADEK_BOOTSTRAP_SERVERS": "dev:1"}
+        assert find(None, named) == ("dev:1", None), "who names a cluster says how to log in"
 
 
 @pytest.mark.parametrize(

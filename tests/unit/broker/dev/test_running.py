@@ -30,7 +30,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_note_holds_while_its_cluster_runs(capsys: pytest.CaptureFixture[str]) -> None:
     with noted(ONE):
         assert running_clusters() == [ONE]
-        assert of_the_running_cluster() == ONE.bootstrap
+        assert of_the_running_cluster() == (ONE.bootstrap, None)
         assert capsys.readouterr().err == "odradek: using the cluster of `odradek dev` at 127.0.0.1:9092\n"
     assert running_clusters() == []
     assert list(notes_directory().iterdir()) == []
