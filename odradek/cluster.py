@@ -15,6 +15,9 @@ from odradek.supervisor import Connection, SupervisorProcess
 __all__ = ["Cluster", "ClusterError"]
 
 
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+
 class Cluster:
     """Brokers 0 to N-1 and their ZooKeeper, in processes of their own on the loopback interface.
 
@@ -32,19 +35,28 @@ class Cluster:
         data_dir: str | os.PathLike[str] | None = None,
         port: int = 0,
         log_level: str = "INFO",
+        security: str = "PLAINTEXT",
     ) -> None:
         """``config`` holds Kafka's keys, for all brokers; booleans may be Python's.
 
         ``zookeeper``: "embedded", "java" (a real one; needs Java and ZooKeeper's jars) or the ``host:port`` of one that
         runs. ``data_dir`` keeps the data. ``port`` is the first broker's, the others follow; 0 takes free ones.
+
+        ``security``: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL", as Kafka has them; those with SSL need
+        `odradek[security]`. With SASL there are users and ACLs: "admin" may do everything, "alice" writes to and
+        creates topics, "bob" reads. `client_config` is what clients need.
         """
         if brokers < 1:
             raise ValueError(f"a cluster has at least one broker, not {brokers}")
+        if security not in _PROTOCOLS:
+            raise ValueError(f"security is one of {', '.join(_PROTOCOLS)}, not {security!r}")
         self.brokers = brokers
         self._arguments = [f"--brokers={brokers}", f"--port={port}", f"--log-level={log_level}"]
         self._arguments += [f"--override={key}={_text(value)}" for key, value in (config or {}).items()]
         if data_dir is not None:
             self._arguments.append(f"--data-dir={os.path.abspath(data_dir)}")
+        if security != _PROTOCOLS[0]:
+            self._arguments.append(f"--security={security}")
         if zookeeper == "java":
             self._arguments.append("--java")
         elif zookeeper != "embedded":
@@ -107,6 +119,19 @@ class Cluster:
     def bootstrap_servers(self) -> str:
         """``host:port,host:port``, as every client takes it."""
         return str(self._known("bootstrap"))
+
+    @property
+    def client_config(self) -> dict[str, str]:
+        """The configuration of confluent-kafka (and of whatever else is built on librdkafka), `bootstrap.servers`
+        included. Where there are users it is that of "admin", who may do everything."""
+        return self.client_config_of(next(iter(self._known("clients"))))
+
+    def client_config_of(self, user: str) -> dict[str, str]:
+        """The same for one of the users "admin", "alice" and "bob"."""
+        clients: dict[str, dict[str, str]] = self._known("clients")
+        if user not in clients:
+            raise ClusterError(f"there is no user {user}: the cluster has {', '.join(filter(None, clients)) or 'none'}")
+        return dict(clients[user])
 
     @property
     def zookeeper_connect(self) -> str:

@@ -2,7 +2,8 @@
 
 Fixtures: `kafka` (one broker for the whole session, shared by xdist's workers), `kafka_topic` (a topic of the test's
 own on it), `kafka_cluster` (three brokers of the test's own, to be killed and paused). The marker
-``@pytest.mark.kafka(brokers=2, config={...})`` asks for another cluster; tests with equal markers share one.
+``@pytest.mark.kafka(brokers=2, config={...}, security="SASL_SSL")`` asks for another cluster; tests with equal markers
+share one. `kafka.client_config` is what clients of it need.
 
 pytest imports this module at every start, so what a cluster needs is imported by the fixtures.
 """
@@ -29,9 +30,10 @@ _OPTIONS = {
     "kafka_data_dir": ("", "directory that keeps the data of the session's clusters; temporary without it"),
     "kafka_log_level": ("INFO", "log level of the brokers: DEBUG, INFO, WARNING or ERROR"),
 }
+_SECURITY = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _MARKER = (
-    "kafka(brokers=1, config={}): the cluster that `kafka` and `kafka_topic` (default: one broker) or `kafka_cluster` "
-    "(default: three) stand for in this test"
+    "kafka(brokers=1, config={}, security='PLAINTEXT'): the cluster that `kafka` and `kafka_topic` (default: one "
+    "broker) or `kafka_cluster` (default: three) stand for in this test"
 )
 # So much of a broker's log goes into the report of a failed test, from its end.
 _REPORT_BYTES = 32_768
@@ -44,24 +46,27 @@ class Settings(NamedTuple):
 
     brokers: int = 1
     config: tuple[tuple[str, str], ...] = ()
+    security: str = _SECURITY[0]
 
     @classmethod
     def of(cls, marker: pytest.Mark | None, brokers: int) -> Settings:
         """Raises UsageError for a marker that is wrong."""
         if marker is None:
             return cls(brokers)
-        if "security" in marker.kwargs:
-            raise pytest.UsageError(
-                "@pytest.mark.kafka(security=...) is not there yet: the fixtures' brokers have PLAINTEXT listeners only"
-            )
-        unknown = set(marker.kwargs) - {"brokers", "config"}
+        unknown = set(marker.kwargs) - {"brokers", "config", "security"}
         if marker.args or unknown:
             raise pytest.UsageError(
-                f"@pytest.mark.kafka takes brokers=... and config=..., not {', '.join(sorted(unknown)) or marker.args}"
+                "@pytest.mark.kafka takes brokers=..., config=... and security=..., not "
+                f"{', '.join(sorted(unknown)) or marker.args}"
+            )
+        security = marker.kwargs.get("security", _SECURITY[0])
+        if security not in _SECURITY:
+            raise pytest.UsageError(
+                f"@pytest.mark.kafka(security=...) is one of {', '.join(_SECURITY)}, not {security!r}"
             )
         config = marker.kwargs.get("config") or {}
         texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in config.items()}
-        return cls(int(marker.kwargs.get("brokers", brokers)), tuple(sorted(texts.items())))
+        return cls(int(marker.kwargs.get("brokers", brokers)), tuple(sorted(texts.items())), security)
 
 
 class _Watched(NamedTuple):
@@ -97,7 +102,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """One broker for the whole session, an `odradek.Cluster`: `kafka.bootstrap_servers` is what clients need."""
+    """One broker for the whole session, an `odradek.Cluster`: `kafka.bootstrap_servers` is what clients need, or
+    `kafka.client_config`."""
     from odradek.shared import SharedCluster
 
     settings: Settings = getattr(request, "param", Settings())
@@ -114,6 +120,7 @@ def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         zookeeper=_option(request.config, "kafka_zookeeper"),
         data_dir=request.config.rootpath / data / name if data else None,
         log_level=_option(request.config, "kafka_log_level"),
+        security=settings.security,
     )
     with cluster, _Reported(request.config, cluster, from_now=cluster.was_running):
         yield cluster
@@ -145,6 +152,7 @@ def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
         dict(settings.config),
         zookeeper=_option(request.config, "kafka_zookeeper"),
         log_level=_option(request.config, "kafka_log_level"),
+        security=settings.security,
     )
     with cluster, _Reported(request.config, cluster, from_now=False):
         yield cluster

@@ -30,8 +30,11 @@ class SharedCluster(Cluster):
         zookeeper: str = "embedded",
         data_dir: str | os.PathLike[str] | None = None,
         log_level: str = "INFO",
+        security: str = "PLAINTEXT",
     ) -> None:
-        super().__init__(brokers, config, zookeeper=zookeeper, data_dir=data_dir, log_level=log_level)
+        super().__init__(
+            brokers, config, zookeeper=zookeeper, data_dir=data_dir, log_level=log_level, security=security
+        )
         self._note = directory / f"{name}.json"
         self.was_running = False
 

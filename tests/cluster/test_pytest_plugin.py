@@ -75,6 +75,7 @@ def test_fixtures_beside_modules_of_the_same_names(project: Path) -> None:
 def test_topic(kafka, kafka_topic, number):
     assert not log.OURS
     assert kafka_topic.startswith("test_topic")
+    assert kafka.client_config == {"bootstrap.servers": kafka.bootstrap_servers}
     round_trip(kafka.bootstrap_servers, kafka_topic)
     addresses.add(kafka.bootstrap_servers)
     assert len(addresses) == 1
@@ -100,6 +101,44 @@ def test_deleted_by_the_test(kafka, kafka_topic):
     assert "6 passed" in run_pytest(
         project, source.replace("import confluent_kafka\n", "import confluent_kafka.admin\n")
     )
+
+
+def test_secured_brokers(project: Path) -> None:
+    source = (
+        ROUND_TRIP.replace('"bootstrap.servers": address', "**address")
+        + """
+from confluent_kafka.admin import AdminClient, NewTopic
+
+def is_refused(config):
+    with pytest.raises(confluent_kafka.KafkaException):
+        AdminClient(config).list_topics(timeout=0.5)
+
+@pytest.mark.kafka(brokers=2, security="SASL_SSL")
+def test_sasl_ssl(kafka):
+    kafka.create_topic("t", replication_factor=2)
+    round_trip({**kafka.client_config, "acks": "all"}, "t")
+    assert kafka.client_config["sasl.username"] == "admin"
+    is_refused({"bootstrap.servers": kafka.bootstrap_servers})
+    is_refused({**kafka.client_config, "sasl.password": "a guess"})
+    reader = AdminClient(kafka.client_config_of("bob"))
+    failed = reader.create_topics([NewTopic("of-bob")])["of-bob"].exception(30)
+    assert failed.args[0].code() == confluent_kafka.KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+@pytest.mark.kafka(security="SASL_PLAINTEXT", config={"num.partitions": 2})
+def test_sasl_plaintext(kafka, kafka_topic):
+    round_trip(kafka.client_config, kafka_topic)
+    is_refused({"bootstrap.servers": kafka.bootstrap_servers})
+
+@pytest.mark.kafka(brokers=1, security="SSL")
+def test_ssl(kafka_cluster):
+    kafka_cluster.create_topic("t")
+    round_trip(kafka_cluster.client_config, "t")
+    is_refused({"bootstrap.servers": kafka_cluster.bootstrap_servers})
+    with pytest.raises(Exception, match="no user bob: the cluster has none"):
+        kafka_cluster.client_config_of("bob")
+"""
+    )
+    assert "3 passed" in run_pytest(project, source)
 
 
 def test_a_cluster_of_the_tests_own(project: Path) -> None:
@@ -168,9 +207,9 @@ def test_quiet(kafka):
     shown = run_pytest(project, "def test_loud(kafka):\n    assert 'INFO' in kafka.logs(0)\n", "--kafka-log-level=INFO")
     assert "1 passed" in shown
     wrong = "import pytest\n\n@pytest.mark.kafka(broker=2)\ndef test_it(kafka):\n    pass\n"
-    assert "takes brokers=... and config=..., not broker" in run_pytest(project, wrong, passes=False)
-    secure = "import pytest\n\n@pytest.mark.kafka(security='SASL_SSL')\ndef test_it(kafka):\n    pass\n"
-    assert "security=...) is not there yet" in run_pytest(project, secure, passes=False)
+    assert "takes brokers=..., config=... and security=..., not broker" in run_pytest(project, wrong, passes=False)
+    unknown = wrong.replace("broker=2", "security='TLS'")
+    assert "one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL, not 'TLS'" in run_pytest(project, unknown, passes=False)
 
 
 def test_a_suite_that_was_written_for_containers(project: Path) -> None:
