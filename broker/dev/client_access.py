@@ -16,8 +16,9 @@ _MODULES = {
 
 
 def login_module(mechanism: str, **options: str) -> str:
-    """A value of `sasl.jaas.config`. The options' values have no quotes in them."""
-    given = "".join(f' {name}="{value}"' for name, value in options.items())
+    """A value of `sasl.jaas.config`."""
+    texts = {name: value.replace("\\", r"\\").replace('"', r"\"") for name, value in options.items()}
+    given = "".join(f' {name}="{text}"' for name, text in texts.items())
     return f"{_MODULES[mechanism]} required{given};"
 
 

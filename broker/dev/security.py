@@ -35,11 +35,13 @@ MECHANISM = "SCRAM-SHA-512"
 
 @dataclass(frozen=True)
 class DevSecurity:
-    """Of one cluster; ``protocol`` is that of its only listener, ``directory`` has its files."""
+    """Of one cluster; ``protocol`` is that of its only listener, ``directory`` has its files. ``new`` are those whose
+    password was made at this start: what ZooKeeper has of them, if anything, is of another."""
 
     protocol: str
     directory: Path
     passwords: Mapping[str, str] = field(default_factory=dict, repr=False)
+    new: frozenset[str] = frozenset()
 
     @property
     def has_users(self) -> bool:
@@ -109,8 +111,11 @@ def prepare(protocol: str, directory: Path, brokers: int, bootstrap: str, clock:
     """See that every file is there. Raises MissingPrerequisiteError where TLS can't be had."""
     directory = directory.absolute() / "security"
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    has_users = protocol.startswith("SASL")
-    security = DevSecurity(protocol, directory, _passwords(directory / "passwords.properties") if has_users else {})
+    passwords: dict[str, str] = {}
+    new: set[str] = set()
+    if protocol.startswith("SASL"):
+        passwords, new = _passwords(directory / "passwords.properties")
+    security = DevSecurity(protocol, directory, passwords, frozenset(new))
     if security.authority is not None:
         _certify(security, security.authority, brokers, clock)
     for name in security.names:
@@ -130,11 +135,11 @@ def _certify(security: DevSecurity, public: Path, brokers: int, clock: Clock) ->
         authority.provide(security.key_file(broker_id), f"broker-{broker_id}")
 
 
-def _passwords(file: Path) -> dict[str, str]:
-    """Those of the file; who has none there gets one that nobody can guess."""
+def _passwords(file: Path) -> tuple[dict[str, str], set[str]]:
+    """Those of the file; who has none there gets one that nobody can guess, and is named in the second."""
     found = parse_properties(file.read_text("latin-1")) if file.exists() else {}
-    wanted = (BROKER, *USERS)
-    if not all(found.get(name) for name in wanted):
-        found |= {name: new_nonce() for name in wanted if not found.get(name)}
+    new = {name for name in (BROKER, *USERS) if not found.get(name)}
+    if new:
+        found |= {name: new_nonce() for name in sorted(new)}
         write_private(file, format_properties(found, "made by odradek dev").encode("latin-1"))
-    return found
+    return found, new

@@ -1,7 +1,8 @@
 """The users of a secured local cluster: `admin` may do everything, `alice` writes and creates topics, `bob` reads.
 
-A user who has no credential gets the password of the cluster's files, and the ACLs that go with the name. Who has one
-has been there before: what was changed since, by `odradek users` and `odradek acls`, is left as it is.
+A user who has no credential, or one for a password that is lost, gets the password of the cluster's files, and the ACLs
+that go with the name. Others have been there before: what was changed since, by `odradek users` and `odradek acls`, is
+left as it is.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def make_users(cluster: DevCluster, security: DevSecurity, clock: Clock) -> Call
             answer = client.call_any(DescribeUserScramCredentialsRequest(users=None))
             _check([(answer.error_code, answer.error_message)])
             there = {result.user for result in answer.results}
-            missing = [user for user in USERS if user not in there]
+            missing = [user for user in USERS if user not in there or user in security.new]
             if missing:
                 _make(client, missing, security)
     except (OSError, ApiError) as error:

@@ -171,5 +171,12 @@ def test_a_restart_keeps_keys_passwords_and_what_was_changed(secured: Secured) -
     secured.start()
     assert {file.name: file.read_bytes() for file in secured.files.glob("*.pem")} == kept
     assert (secured.files / "passwords.properties").read_bytes() == passwords
-    assert produce(secured.client("alice"), "again") is None
+    before = secured.client("alice")
+    assert produce(before, "again") is None
     assert first_record(secured.client("bob"), "again") == KafkaError.GROUP_AUTHORIZATION_FAILED
+
+    assert secured.command.end(signal.SIGTERM) == 0
+    (secured.files / "passwords.properties").unlink()
+    secured.start()
+    assert produce(secured.client("alice"), "again") is None, "a password that is lost is made anew"
+    check_refused({**before, "bootstrap.servers": secured.bootstrap}, KafkaError._AUTHENTICATION)

@@ -13,6 +13,7 @@ from broker.cli.errors import MissingPrerequisiteError
 from broker.dev.authority import AUTHORITY_DAYS, BROKER_DAYS, LEFT_DAYS, Authority
 from broker.dev.security import BROKER, USERS, DevSecurity, prepare
 from log.files.properties_text import parse_properties
+from network.sasl.jaas import parse_single
 from network.tls.settings import read_settings
 from timer.clock import ManualClock
 
@@ -71,9 +72,12 @@ def test_files_are_kept_and_follow_the_addresses(tmp_path: Path) -> None:
 
 def test_a_password_of_ones_own_is_taken(tmp_path: Path) -> None:
     (tmp_path / "security").mkdir()
-    (tmp_path / "security" / "passwords.properties").write_text("alice=chosen\n")
+    (tmp_path / "security" / "passwords.properties").write_text('alice=chosen "\\\\\n')
     security = prepare("SASL_PLAINTEXT", tmp_path, 1, BOOTSTRAP, ManualClock())
-    assert security.passwords["alice"] == "chosen"
+    assert security.passwords["alice"] == 'chosen "\\'
+    java = parse_properties(security.files("alice").java.read_text())
+    assert parse_single(java["sasl.jaas.config"]).options["password"] == 'chosen "\\'
+    assert security.new == {BROKER, *USERS} - {"alice"}
     assert len({security.passwords[name] for name in (BROKER, *USERS)}) == 4
     assert "chosen" not in repr(security) + repr(security.access("alice", BOOTSTRAP))
     assert not list((tmp_path / "security").glob("*.pem")), "nothing of TLS is needed"
