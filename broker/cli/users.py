@@ -70,16 +70,23 @@ def set_(user: str, bootstrap_server: str, mechanism: str, iterations: int, pass
         password = password_file.readline().rstrip("\r\n")
     if not password:
         raise CommandError("the password is empty", exit_code=2)
+    change = new_password(user, mechanism, password, iterations)
+    _alter(bootstrap_server, AlterUserScramCredentialsRequest(upsertions=[change]))
+    say(f"User {user} may log in by {mechanism}.", user=user, mechanism=mechanism, set=True)
+
+
+def new_password(
+    user: str, mechanism: str, password: str, iterations: int = MIN_ITERATIONS
+) -> ScramCredentialUpsertion:
+    """What gives the user a password: its salted form only."""
     scram, salt = MECHANISMS[mechanism], new_salt()
-    change = ScramCredentialUpsertion(
+    return ScramCredentialUpsertion(
         name=user,
         mechanism=scram.code,
         iterations=iterations,
         salt=salt,
         salted_password=salted_password(scram, password, salt, iterations),
     )
-    _alter(bootstrap_server, AlterUserScramCredentialsRequest(upsertions=[change]))
-    say(f"User {user} may log in by {mechanism}.", user=user, mechanism=mechanism, set=True)
 
 
 @command.command("delete")

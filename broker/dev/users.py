@@ -11,21 +11,17 @@ from collections.abc import Callable, Iterable
 
 from broker.cli.client import describe
 from broker.cli.errors import CommandError
+from broker.cli.users import new_password
 from broker.dev.cluster import DevBroker, DevCluster
 from broker.dev.security import MECHANISM, USERS, DevSecurity
 from broker.requests.authorization import Operation, ResourceType
 from broker.security.acls import ALLOW, ANY, LITERAL, WILDCARD
 from network.client.cluster_client import ClusterClient
 from network.protocol.errors import ApiError
-from network.protocol.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    ScramCredentialUpsertion,
-)
+from network.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from network.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from network.protocol.messages.describe_acls import DescribeAclsRequest
 from network.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
-from network.sasl.nonces import new_salt
-from network.sasl.scram_credential import MECHANISMS, MIN_ITERATIONS, salted_password
 from timer.clock import Clock
 
 _TIMEOUT_MS = 30_000
@@ -86,20 +82,9 @@ def _make(client: ClusterClient, users: list[str], security: DevSecurity) -> Non
     if creations:
         results = client.call_any(CreateAclsRequest(creations=creations)).results
         _check((result.error_code, result.error_message) for result in results)
-    upsertions = [_credential(user, security.passwords[user]) for user in users]
+    upsertions = [new_password(user, MECHANISM, security.passwords[user]) for user in users]
     results = client.call_controller(AlterUserScramCredentialsRequest(upsertions=upsertions)).results
     _check((result.error_code, result.error_message) for result in results)
-
-
-def _credential(user: str, password: str) -> ScramCredentialUpsertion:
-    scram, salt = MECHANISMS[MECHANISM], new_salt()
-    return ScramCredentialUpsertion(
-        name=user,
-        mechanism=scram.code,
-        iterations=MIN_ITERATIONS,
-        salt=salt,
-        salted_password=salted_password(scram, password, salt, MIN_ITERATIONS),
-    )
 
 
 def _check(outcomes: Iterable[tuple[int, str | None]]) -> None:
