@@ -1,7 +1,8 @@
 """Signed tokens of OAUTHBEARER: what Kafka's `OAuthBearerValidatorCallbackHandler` asks of them (KIP-768).
 
 The signature by a key of the JWKS and an algorithm that fits the kind of the key, never `none`; `exp`, `iat` and
-`sub`; audience and issuer where they are configured. The library is PyJWT, an extra: `odradek[oauth]`.
+`sub`; the issuer where one is configured; an audience where one is configured, and none where not: a token that is
+meant for somebody is not meant for us. The library is PyJWT, an extra: `odradek[oauth]`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TokenRules:
-    """`sasl.oauthbearer.*` of a listener. No audience or issuer: any."""
+    """`sasl.oauthbearer.*` of a listener. No issuer: any. No audience: tokens without one."""
 
     audience: Sequence[str] | None = None
     issuer: str | None = None
@@ -53,7 +54,7 @@ class SignedTokens:
                 token,
                 key.key,
                 algorithms=key.algorithms,
-                audience=rules.audience,
+                audience=rules.audience or None,
                 issuer=rules.issuer,
                 # Times are checked below, by our clock.
                 options={
@@ -61,7 +62,6 @@ class SignedTokens:
                     "verify_iat": False,
                     "verify_nbf": False,
                     "verify_sub": False,
-                    "verify_aud": bool(rules.audience),
                     "require": ["exp", "iat"],
                 },
             )

@@ -25,6 +25,7 @@ CURVE = ec.generate_private_key(ec.SECP256R1())
 CLOCK = ManualClock()
 NOW = CLOCK.wall_ms() // 1000
 CLAIMS = {"sub": "alice", "iat": NOW, "exp": NOW + 60, "aud": "kafka", "iss": "https://issuer"}
+FOR_ANYBODY = {name: value for name, value in CLAIMS.items() if name != "aud"}
 REFRESH_MS = 10_000
 
 
@@ -59,9 +60,21 @@ def test_signed_tokens_are_taken(keys: KeySet) -> None:
     assert tokens.validate(signed(CLAIMS, CURVE, "ES256", "ec")).principal == "alice"
     assert tokens.validate(signed(CLAIMS, algorithm="PS384")).principal == "alice"
     assert tokens.validate(signed({**CLAIMS, "exp": NOW - 29, "iat": NOW + 30})).principal == "alice", "clock skew"
-    assert SignedTokens(keys, TokenRules(), CLOCK).validate(signed(CLAIMS)).principal == "alice"
+    assert SignedTokens(keys, TokenRules(), CLOCK).validate(signed(FOR_ANYBODY)).principal == "alice"
     own = SignedTokens(keys, TokenRules(sub_claim="email", scope_claim="scp"), CLOCK)
-    assert own.validate(signed({**CLAIMS, "email": "a@b", "scp": ["x"]})).scope == {"x"}
+    assert own.validate(signed({**FOR_ANYBODY, "email": "a@b", "scp": ["x"]})).scope == {"x"}
+
+
+@pytest.mark.parametrize("audience", [None, []])
+def test_a_token_for_somebody_is_not_for_a_broker_that_is_told_of_no_audience(
+    keys: KeySet, audience: list[str] | None
+) -> None:
+    """As Kafka's validator: a service that trusts the same issuer must not be able to use what it was handed here."""
+    tokens = SignedTokens(keys, TokenRules(audience), CLOCK)
+    for meant in ("mail", ["mail", "web"]):
+        with pytest.raises(InvalidTokenError):
+            tokens.validate(signed({**CLAIMS, "aud": meant}))
+    assert tokens.validate(signed(FOR_ANYBODY)).principal == "alice"
 
 
 def without_signature() -> str:
@@ -83,7 +96,7 @@ REFUSED: dict[str, str] = {
     "no key named": signed(CLAIMS, kid=None),
     "an algorithm the key is not for": signed(CLAIMS, kid="only-512"),
     "another audience": signed({**CLAIMS, "aud": "mail"}),
-    "no audience": signed({key: value for key, value in CLAIMS.items() if key != "aud"}),
+    "no audience": signed(FOR_ANYBODY),
     "another issuer": signed({**CLAIMS, "iss": "https://evil"}),
     "expired": signed({**CLAIMS, "exp": NOW - 30}),
     "no end": signed({key: value for key, value in CLAIMS.items() if key != "exp"}),
@@ -126,18 +139,18 @@ def test_keys_are_fetched_again_from_time_to_time_and_for_an_unknown_one() -> No
     served[:] = [entry(OTHER, "new")]
     for _ in range(5):
         with pytest.raises(InvalidTokenError):
-            tokens.validate(signed(CLAIMS, OTHER, kid="new"))
+            tokens.validate(signed(FOR_ANYBODY, OTHER, kid="new"))
     assert len(loads) == 1, "not more often than the back-off allows"
     clock.advance(100)
     with pytest.raises(InvalidTokenError):
-        tokens.validate(signed(CLAIMS, OTHER, kid="new"))
+        tokens.validate(signed(FOR_ANYBODY, OTHER, kid="new"))
     scheduler.tick()
-    assert tokens.validate(signed(CLAIMS, OTHER, kid="new")).principal == "alice"
+    assert tokens.validate(signed(FOR_ANYBODY, OTHER, kid="new")).principal == "alice"
     served.clear()
     clock.advance(REFRESH_MS)
     scheduler.tick()
     assert len(loads) == 3
-    assert tokens.validate(signed(CLAIMS, OTHER, kid="new")).principal == "alice", "the old keys stay"
+    assert tokens.validate(signed(FOR_ANYBODY, OTHER, kid="new")).principal == "alice", "the old keys stay"
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"keys": 5}', '{"keys": [5]}'])
