@@ -29,6 +29,9 @@ ALGORITHMS = {
     "oct": ("HS256", "HS384", "HS512"),
 }
 """By the kind of a key. A public key must never serve as the secret of an HMAC."""
+MIN_RSA_BITS = 2048
+MIN_SECRET_BYTES = 32
+"""Shorter keys of a JWKS are not used, as in Kafka: signatures by them can be forged."""
 _TIMEOUT_S = 10.0
 _SCHEMES = ("file://", "http://", "https://")
 
@@ -103,10 +106,20 @@ class KeySet:
             self._keys = {
                 each.get("kid"): VerificationKey(found[each.get("kid")], _algorithms(each))
                 for each in entries
-                if each.get("kid") in found and each.get("use", "sig") == "sig"
+                if each.get("kid") in found and each.get("use", "sig") == "sig" and self._is_long(each, found)
             }
         except (jwt.exceptions.PyJWTError, TypeError, AttributeError, KeyError) as error:
             raise ValueError(f"it is no JWKS: {error}") from None
+
+    def _is_long(self, entry: Mapping[str, Any], found: Mapping[str | None, Any]) -> bool:
+        key = found[entry.get("kid")]
+        if isinstance(key, bytes):
+            fits = len(key) >= MIN_SECRET_BYTES
+        else:
+            fits = entry.get("kty") != "RSA" or key.key_size >= MIN_RSA_BITS
+        if not fits:
+            logger.warning("the key %r of %s is too short to be used", entry.get("kid"), self._url)
+        return fits
 
     def _refresh_quietly(self) -> None:
         try:

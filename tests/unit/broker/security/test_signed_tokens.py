@@ -77,6 +77,17 @@ def test_a_token_for_somebody_is_not_for_a_broker_that_is_told_of_no_audience(
     assert tokens.validate(signed(FOR_ANYBODY)).principal == "alice"
 
 
+@pytest.mark.filterwarnings("ignore::jwt.warnings.InsecureKeyLengthWarning")
+def test_keys_that_are_too_short_are_not_used(tmp_path: Path) -> None:
+    weak, secret = rsa.generate_private_key(65537, 1024), b"s" * 31
+    oct_entry = {"kty": "oct", "kid": "oct", "k": base64.urlsafe_b64encode(secret).decode().rstrip("=")}
+    tokens = SignedTokens(key_set(tmp_path, entry(weak, "weak"), oct_entry, entry(RSA, "rsa")), TokenRules(), CLOCK)
+    for token in (signed(FOR_ANYBODY, weak, kid="weak"), signed(FOR_ANYBODY, secret, "HS256", "oct")):
+        with pytest.raises(InvalidTokenError):
+            tokens.validate(token)
+    assert tokens.validate(signed(FOR_ANYBODY)).principal == "alice"
+
+
 def without_signature() -> str:
     head = base64.urlsafe_b64encode(b'{"alg":"none","kid":"rsa"}').decode().rstrip("=")
     return f"{head}.{signed(CLAIMS).split('.')[1]}."
