@@ -90,6 +90,8 @@ class ChangeListener:
     def _apply(self, name: str, data: bytes) -> None:
         try:
             self._process(data)
+        except SessionExpiredError:
+            raise  # it is not lost: the run of the next session comes to it again
         except Exception:
             logger.exception("Could not process change notification %s/%s", self._path, name)
 

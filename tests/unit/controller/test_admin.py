@@ -16,8 +16,10 @@ from controller.zk.admin import AdminZkClient
 from controller.zk.change_listener import CHANGE_EXPIRATION_MS, ChangeListener
 from controller.zk.client import ZkClient
 from controller.zk.payloads import ReplicaAssignment, TopicZnode
+from controller.zk.session import SessionExpiredError
 from network.protocol.errors import ApiError, ErrorCode
 from timer.chance import SeededChance, SystemChance
+from timer.clock import SystemClock
 
 CHANCE = SystemChance()
 BROKERS: dict[int, str | None] = {1: None, 2: None, 3: None}
@@ -202,6 +204,31 @@ def test_change_listener_applies_once_in_order_and_purges(zk: ZkClient, make_cli
     assert len(seen) == 4
     listener.close()
     assert zk.config_change_names() == []
+
+
+def test_a_change_whose_session_ends_while_it_is_applied_is_applied_in_the_next(
+    zk: ZkClient, make_client: Callable[..., ZkClient]
+) -> None:
+    """Else a password that was taken away, say, would be good on this broker until it is started again."""
+    zk.create_startup_paths()
+    failures = [SessionExpiredError("planted")]
+    applied: list[bytes] = []
+
+    def process(data: bytes) -> None:
+        if failures:
+            raise failures.pop()
+        applied.append(data)
+
+    listener = ChangeListener(zk, paths.CONFIG_CHANGES, paths.CONFIG_CHANGE_PREFIX, process, SystemClock())
+    listener.start(own_thread=False)
+    make_client().create_config_change("users/alice")
+    with pytest.raises(SessionExpiredError):
+        listener.run()
+    listener.run()
+    assert [b"alice" in data for data in applied] == [True]
+    listener.run()
+    assert len(applied) == 1
+    listener.close()
 
 
 # -- placement ---------------------------------------------------------------------------------------------------------
