@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from broker.security.tokens.token import Principal, Token, decode, encode, hmac_of, password_of
 from network.protocol.errors import ApiError, ErrorCode
+from network.sasl.mechanism import same_secret
 from network.sasl.scram import TokenCredential
 from network.sasl.scram_credential import MECHANISMS, MIN_ITERATIONS, ScramCredential, credential_of, salted_password
 
@@ -141,7 +142,7 @@ class TokenManager:
             return self._write(token.until(now + period_ms)).token.expires_ms
 
     def _of(self, caller: Principal, mac: bytes) -> _Known:
-        known = next((each for each in self._known.values() if each.hmac == mac), None)
+        known = next((each for each in self._known.values() if same_secret(each.hmac, mac)), None)
         if known is None:
             raise ApiError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
         if not known.token.belongs_to(caller):

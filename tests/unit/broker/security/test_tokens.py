@@ -113,6 +113,23 @@ def test_nothing_outlives_its_last_day(brokers: Brokers) -> None:
     assert longest.max_ms == clock.wall_ms() + 10_000
 
 
+class NeverCompared(bytes):
+    """What tells by `==` how much of it was right."""
+
+    def __eq__(self, other: object) -> bool:
+        raise AssertionError("compared in a time that tells how much is equal")
+
+    __hash__ = bytes.__hash__
+
+
+def test_hmacs_are_compared_in_constant_time(brokers: Brokers) -> None:
+    _, mac = brokers.first.create(ALICE, ALICE, (), -1)
+    assert brokers.first.renew(ALICE, NeverCompared(mac), -1) > 0
+    with pytest.raises(ApiError) as caught:
+        brokers.first.expire(ALICE, NeverCompared(mac[:-1] + b"x"), -1)
+    assert caught.value.code is ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+
+
 def test_who_is_shown_what() -> None:
     token = Token("id", ALICE, ALICE, (BOB,), 0, 0, 0)
 
