@@ -112,6 +112,8 @@ class AclStore:
         self._tell = tell
         self._lock = threading.Condition()
         self._known: dict[Pattern, tuple[Entries, int]] = {}
+        self._untold: set[Pattern] = set()
+        """What this broker has written, or may have, without a notification of it."""
         self._listeners = [
             ChangeListener(zk, path, paths.ACL_CHANGE_PREFIX, self._on_notification(read), clock, workers)
             for path, read in (
@@ -157,18 +159,28 @@ class AclStore:
             for _ in range(MAX_RETRIES + 1):
                 entries, version = self._read(pattern) if known is None else known
                 wanted = change(entries)
+                if wanted == entries and known is not None:
+                    known = None  # what is known may be old: that nothing is to be done is for ZooKeeper to say
+                    continue
                 if wanted == entries:
                     self._use(pattern, entries, version)
+                    if pattern in self._untold:
+                        self._tell_others(pattern)
                     return
+                self._untold.add(pattern)  # a write that fails may have been made all the same
                 written = self._write(pattern, wanted, version)
                 if written is not None:
                     self._use(pattern, wanted, written)
-                    path, data = notification_of(pattern)
-                    self._zk.create_sequential(f"{path}/{paths.ACL_CHANGE_PREFIX}", data)
+                    self._tell_others(pattern)
                     return
                 known = None
                 self._clock.wait(self._lock, RETRY_MS)
         raise AclConflictError(f"Failed to update ACLs for {path_of(pattern)} after trying {MAX_RETRIES} times")
+
+    def _tell_others(self, pattern: Pattern) -> None:
+        path, data = notification_of(pattern)
+        self._zk.create_sequential(f"{path}/{paths.ACL_CHANGE_PREFIX}", data)
+        self._untold.discard(pattern)
 
     # ------------------------------------------------------------------ ZooKeeper
 
