@@ -120,7 +120,7 @@ def handle(call: Call[FetchRequest]) -> FetchResponse | None:
         answers = failed.copy()
         for tp, result in results:
             answers.append((keys[tp], _answer(call, tp, result, is_follower)))
-        _respond(call, context, answers, replica_id)
+        _respond(call, context, answers, replica_id, exempt=is_follower and may_read_all)
 
     if entries:
         broker.replica_manager.fetch_messages(params, entries, respond)
@@ -243,8 +243,10 @@ def _answer(call: Call[FetchRequest], tp: TopicPartition, result: LogReadResult,
     return answer
 
 
-def _respond(call: Call[FetchRequest], context: FetchContext, answers: list[Answer], replica_id: int) -> None:
-    if call.has_quotas and _is_withheld(call, answers, replica_id):
+def _respond(
+    call: Call[FetchRequest], context: FetchContext, answers: list[Answer], replica_id: int, *, exempt: bool
+) -> None:
+    if call.has_quotas and _is_withheld(call, answers, exempt=exempt):
         _release_unsent(answers, ())
         call.respond(FetchResponse(session_id=context.throttled()))
         return
@@ -279,9 +281,10 @@ def _respond(call: Call[FetchRequest], context: FetchContext, answers: list[Answ
     call.respond(response)
 
 
-def _is_withheld(call: Call[FetchRequest], answers: list[Answer], replica_id: int) -> bool:
-    """Whether a consumer gets an empty answer because of its quota; what brokers fetch has others."""
-    if replica_id >= 0:
+def _is_withheld(call: Call[FetchRequest], answers: list[Answer], *, exempt: bool) -> bool:
+    """Whether a consumer gets an empty answer because of its quota; what brokers fetch has others, and who only says
+    to be one is a consumer."""
+    if exempt:
         call.exempt()
         return False
     size = sum(_PARTITION_BYTES + len_of(answer.records or _NO_RECORDS) for _, answer in answers)

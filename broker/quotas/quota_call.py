@@ -1,7 +1,7 @@
 """A request whose use counts: what its answer goes through once there are quotas.
 
 The answer is sent at once and says for how long the connection is not read afterwards (KIP-219). Requests of brokers
-are exempt.
+are exempt; those of clients that may not act as brokers count.
 """
 
 from __future__ import annotations
@@ -54,6 +54,9 @@ class QuotaCall(Call[Any]):
 
     def exempt(self) -> None:
         self._charged = True
+
+    def unexempt(self) -> None:
+        self._charged = False
 
     def respond(self, response: Any | None) -> None:
         if not self._charged:
