@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import socket
+
 ANONYMOUS = "User:ANONYMOUS"
 UNKNOWN_SOFTWARE = "unknown"
+
+
+def java_host(address: str) -> str:
+    """An address as Java writes it: one of IPv6 with all of its eight numbers. The hosts of ACLs are written so."""
+    number, percent, scope = address.partition("%")
+    if ":" not in number:
+        return address
+    packed = socket.inet_pton(socket.AF_INET6, number)
+    return ":".join(f"{int.from_bytes(packed[at : at + 2]):x}" for at in range(0, 16, 2)) + percent + scope
 
 
 class ConnectionInfo:
     """What a handler may know of a connection.
 
-    `id` is `localHost:localPort-remoteHost:remotePort-index`. `principal` has the form `Type:name`. `privileged` is
+    `id` is `localHost:localPort-remoteHost:remotePort-index`, `client_host` the client's address in the form of
+    `java_host`. `principal` has the form `Type:name`. `privileged` is
     true on the listener that brokers use among themselves (the control-plane listener where there is one). The
     ApiVersions handler sets the client software's name and version. An authenticator sets `token_authenticated` for who
     came with a delegation token. `api_key` is that of the request being served, where somebody wants to know it (an

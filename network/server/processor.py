@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from queue import Empty, Full, Queue
 from typing import TYPE_CHECKING, Any
 
-from network.server.connection_info import ANONYMOUS, ConnectionInfo
+from network.server.connection_info import ANONYMOUS, ConnectionInfo, java_host
 from network.server.connection_table import ConnectionTable
 from network.server.handler_pool import Handler
 from network.server.inline import InlineRule
@@ -259,8 +259,9 @@ class Processor:
         local, remote = sock.getsockname(), sock.getpeername()
         identity = f"{local[0]}:{local[1]}-{remote[0]}:{remote[1]}-{self._index}"
         self._index = 0 if self._index == _MAX_INDEX else self._index + 1
+        host = java_host(address)
         info = ConnectionInfo(
-            identity, listener.name, listener.security_protocol, ANONYMOUS, address, privileged=self._privileged
+            identity, listener.name, listener.security_protocol, ANONYMOUS, host, privileged=self._privileged
         )
         transport = listener.transport(sock)
         connection = ServerConnection(info, transport, address, self._clock.monotonic_ns())

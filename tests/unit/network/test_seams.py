@@ -56,6 +56,33 @@ class HidingTransport(PlaintextTransport):
         return bool(self._decrypted)
 
 
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("::1", "0:0:0:0:0:0:0:1"),
+        ("2001:db8::a0", "2001:db8:0:0:0:0:0:a0"),
+        ("fe80::1%eth0", "fe80:0:0:0:0:0:0:1%eth0"),
+    ],
+)
+def test_handlers_see_an_address_as_the_host_of_an_acl_is_written(
+    servers: Servers, broker: EchoBroker, address: str, host: str
+) -> None:
+    """Else an ACL that denies an IPv6 address, made by Kafka's tools, would deny nobody."""
+    server = servers.start(broker)
+    ours, theirs = socket.create_server(("127.0.0.1", 0)), socket.socket()
+    theirs.settimeout(30)
+    theirs.connect(ours.getsockname())
+    accepted, _ = ours.accept()
+    accepted.setblocking(False)
+    assert server._data.acceptors[0].processors[0].offer(accepted, address)
+    theirs.sendall(api_versions_frame(1))
+    assert theirs.recv(4)
+    assert [request.connection.client_host for request in broker.requests] == [host]
+    for each in (ours, theirs):
+        each.close()
+
+
 @BOTH
 def test_bytes_that_lie_in_the_transport_are_served(
     servers: Servers, broker: EchoBroker, inline: InlineRule | None
