@@ -61,6 +61,8 @@ class KeySet:
     def __init__(self, url: str, clock: Clock, retry_ms: int, load: Callable[[str], bytes] = fetch) -> None:
         if not url.startswith(_SCHEMES):
             raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url: {url} is no file: or http: URL")
+        if url.startswith("http://"):
+            logger.warning("%s is not encrypted: whoever is on the way can make tokens of anybody", url)
         self._url = url
         self._clock = clock
         self._retry_ms = retry_ms

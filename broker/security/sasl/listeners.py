@@ -4,7 +4,7 @@
 made without arguments, then `configure(configs, mechanism, options)` is called if there is such a method: the broker's
 properties, the mechanism and the options of its login module. What else it must have:
 
-    PLAIN         authenticate(username, password) -> bool
+    PLAIN         authenticate(username, password) -> bool    # True lets in, everything else does not
     SCRAM-*       credential(mechanism, username) -> network.sasl.scram_credential.ScramCredential | None
     OAUTHBEARER   validate(token) -> network.sasl.oauthbearer.OAuthToken, raises InvalidTokenError
                   validate_extensions(token, extensions) -> {name of one that is not valid: why}   # optional
@@ -14,6 +14,7 @@ It is called on the threads that serve connections, so it should answer at once.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from network.server.connection_info import ConnectionInfo
     from network.server.transport import Transport
     from timer.clock import Clock
+
+logger = logging.getLogger(__name__)
 
 HANDLER = "sasl.server.callback.handler.class"
 _UNSECURED_HANDLER = (
@@ -116,7 +119,8 @@ class SaslListeners:
         own = None if handler is None else self._own_handler(listener, mechanism, handler, options)
         if mechanism == plain.NAME:
             check = JaasPasswords(options) if own is None else own.authenticate
-            return lambda: PlainServer(check)
+            # An answer that only counts as true, such as an awaitable, is a mistake, and lets nobody in.
+            return lambda: PlainServer(lambda user, password: check(user, password) is True)
         return self._scram(mechanism, own)
 
     def _scram(self, mechanism: str, own: Any) -> Make:
@@ -134,6 +138,12 @@ class SaslListeners:
                 unsecured = UnsecuredValidator(options)
             except ValueError as error:
                 raise ConfigError(f"{oauthbearer.NAME} of the listener {listener}: {error}") from None
+
+            logger.warning(
+                "listener %s takes unsecured tokens of %s: whoever reaches it is whom they say they are",
+                listener,
+                oauthbearer.NAME,
+            )
 
             def validate(token: str) -> OAuthToken:
                 return unsecured.validate(token, self._clock.wall_ms())

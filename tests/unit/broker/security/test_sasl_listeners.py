@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -11,6 +11,7 @@ from broker.config.kafka_config import KafkaConfig
 from broker.config.keys import ConfigError
 from broker.security.peers import PeerSecurity
 from broker.security.sasl.jaas_sources import JaasSources
+from broker.security.sasl.jwks import KeySet
 from broker.security.sasl.listeners import SaslListeners
 from broker.security.sasl.signed_tokens import SignedTokens
 from broker.security.scram_credentials import ScramCredentials
@@ -68,6 +69,8 @@ class OwnPasswords:
     def authenticate(self, username: str, password: str) -> bool:
         if username == "broken":
             raise RuntimeError(password)
+        if username == "later":
+            return cast(bool, self)  # as an async method gives something that is only true in a condition
         return password == username + self.suffix
 
 
@@ -119,6 +122,7 @@ def test_own_handlers() -> None:
     }
     assert run(plain, "PLAIN", b"\0x\0x-1PLAIN") == "x"
     assert run(plain, "PLAIN", b"\0x\0x") == "Authentication failed: Invalid username or password"
+    assert run(plain, "PLAIN", b"\0later\0x") == "Authentication failed: Invalid username or password"
     assert run(plain, "PLAIN", b"\0broken\0sesame") == (
         "Authentication failed: credentials for user could not be verified"
     )
@@ -137,6 +141,16 @@ def test_own_handlers() -> None:
     assert run(oauth, "OAUTHBEARER", b"n,,\x01auth=Bearer sesame\x01known=1\x01\x01") == "carol"
     assert "other: unknown" in run(oauth, "OAUTHBEARER", b"n,,\x01auth=Bearer sesame\x01other=1\x01\x01")
     assert run(oauth, "OAUTHBEARER", b"n,,\x01auth=Bearer other\x01\x01", b"\x01") == '{"status":"invalid_token"}'
+
+
+def test_tokens_that_anybody_can_make_are_not_taken_in_silence(caplog: pytest.LogCaptureFixture) -> None:
+    taken = {"sasl.enabled.mechanisms": "OAUTHBEARER", JAAS.format("oauthbearer"): f"{OAUTH} required;"}
+    listeners(taken).settings("OUT")
+    assert "listener OUT takes unsecured tokens" in caplog.text
+    KeySet("https://issuer/keys", ManualClock(), 1)
+    assert "not encrypted" not in caplog.text
+    KeySet("http://issuer/keys", ManualClock(), 1)
+    assert "http://issuer/keys is not encrypted" in caplog.text
 
 
 @pytest.mark.parametrize(
