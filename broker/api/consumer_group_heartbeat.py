@@ -50,6 +50,7 @@ def handle(call: Call[ConsumerGroupHeartbeatRequest]) -> None:
         client_id=call.header.client_id or "",
         client_host=java_address(call.connection.client_host),
         has_own_id=call.version >= 1,
+        may_describe=lambda topic: may(call, Operation.DESCRIBE, ResourceType.TOPIC, topic, explicit=False),
     )
     coordinator.consumer_group_heartbeat(heartbeat, lambda result: call.respond(_response(result)))
 

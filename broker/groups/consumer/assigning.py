@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from broker.groups.consumer import regex
 from broker.groups.consumer.assignors.spec import Assignor, AssignorMember
@@ -15,36 +15,52 @@ from broker.groups.consumer.update import Update
 
 logger = logging.getLogger(__name__)
 
+MayDescribe = Callable[[str], bool]
+"""Whether who sends a heartbeat may know of the topic."""
 
-def resolve_regexes(update: Update, cluster: ClusterTopics, now_ms: int) -> None:
+
+def resolve_regexes(
+    update: Update, cluster: ClusterTopics, now_ms: int, may_describe: MayDescribe | None = None
+) -> None:
     """Match expressions that are new, or all if the topics are not those they were matched with; forget unused ones.
+
+    As in Kafka, topics that the member may not describe whose heartbeat this is are left out, and the result is the
+    group's. None for `may_describe`: nobody is there to be asked for, so nothing is matched.
 
     Raises ApiError(INVALID_REGULAR_EXPRESSION).
     """
     group = update.group
     is_stale = group.seen_layout != cluster.layout_version
-    for expression in group.regexes_in_use:
+    for expression in group.regexes_in_use if may_describe is not None else ():
         known = group.regexes.get(expression)
         if known is not None and not is_stale:
             continue
-        topics = regex.matching(expression, cluster.topics)
+        topics = frozenset(filter(may_describe, regex.matching(expression, cluster.topics)))
         if known is None or known.topics != topics:
             update.make(SetRegex(expression, ResolvedRegex(topics, cluster.layout_version, now_ms)))
     for expression in [each for each in group.regexes if not group.uses_regex(each)]:
         update.make(SetRegex(expression, None))
 
 
-def refresh_epoch(update: Update, cluster: ClusterTopics, now_ms: int, *, is_subscription_changed: bool) -> None:
-    """Begin a new epoch if subscriptions have changed, or the subscribed topics have."""
+def refresh_epoch(
+    update: Update,
+    cluster: ClusterTopics,
+    now_ms: int,
+    *,
+    is_subscription_changed: bool,
+    may_describe: MayDescribe | None = None,
+) -> None:
+    """Begin a new epoch if subscriptions have changed, or the subscribed topics have; `may_describe` as above."""
     group = update.group
     if not is_subscription_changed and group.seen_layout == cluster.layout_version:
         return
-    resolve_regexes(update, cluster, now_ms)
+    resolve_regexes(update, cluster, now_ms, may_describe)
     topics = metadata_of(cluster, group.subscribed_topics())
     is_metadata_changed = topics != group.topics
     if is_metadata_changed:
         update.make(SetTopics(topics))
-    group.seen_layout = cluster.layout_version
+    if may_describe is not None or not group.regexes_in_use:
+        group.seen_layout = cluster.layout_version
     if is_subscription_changed or is_metadata_changed:
         update.make(SetEpoch(group.epoch + 1))
         logger.info("group %s: epoch %d", group.group_id, group.epoch)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 
 from broker.groups.classic.group import ClassicGroup
 from broker.groups.consumer import assigning, membership
+from broker.groups.consumer.assigning import MayDescribe
 from broker.groups.consumer.assignors.spec import Partitions
 from broker.groups.consumer.changes import SetCurrent, SetMember
 from broker.groups.consumer.config import ConsumerGroupConfig
@@ -123,7 +124,8 @@ class ConsumerGroupCoordinator:
             if member_id not in group.members and len(group.members) >= self.config.max_size:
                 raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED, f"the group has {self.config.max_size} members")
             before = self._identify(group, update, request, member_id)
-            self.subscribe(update, member_id, request.updated(group.members.get(member_id)))
+            subscription = request.updated(group.members.get(member_id))
+            self.subscribe(update, member_id, subscription, request.may_describe)
             assigning.assign(update, self.config.assignors)
             after = self.reconcile(update, member_id, request.owned)
         except Exception:
@@ -156,7 +158,9 @@ class ConsumerGroupCoordinator:
             membership.check_epoch(group.current(member_id), request.epoch, request.owned)
         return group.current(member_id)
 
-    def subscribe(self, update: Update, member_id: str, after: Subscription) -> None:
+    def subscribe(
+        self, update: Update, member_id: str, after: Subscription, may_describe: MayDescribe | None = None
+    ) -> None:
         """Take a member in, or its new subscription, and begin a new epoch where that or the topics call for one."""
         group = update.group
         before = group.members.get(member_id)
@@ -168,7 +172,11 @@ class ConsumerGroupCoordinator:
         if before != after:
             update.make(SetMember(member_id, after))
         assigning.refresh_epoch(
-            update, self.topics(), self._clock.wall_ms(), is_subscription_changed=is_changed or group.epoch == 0
+            update,
+            self.topics(),
+            self._clock.wall_ms(),
+            is_subscription_changed=is_changed or group.epoch == 0,
+            may_describe=may_describe,
         )
 
     def reconcile(self, update: Update, member_id: str, owned: Partitions | None) -> CurrentAssignment:

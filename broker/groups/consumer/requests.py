@@ -33,6 +33,8 @@ class HeartbeatRequest:
     client_id: str = ""
     client_host: str = ""
     has_own_id: bool = True
+    may_describe: Callable[[str], bool] = lambda topic: True
+    """Which topics the member's regular expression may find."""
 
     @property
     def is_full(self) -> bool:

@@ -327,6 +327,23 @@ def test_regexes_follow_the_topics(coordinator: Coordinator) -> None:
     assert group.regexes == {}
 
 
+def test_a_regex_finds_no_topic_that_the_member_may_not_describe(coordinator: Coordinator) -> None:
+    """Else who may read one group learns by regular expressions what topics there are."""
+    coordinator.topics.set("secret", 3)
+    hidden = Client(coordinator, "m", regex="t|secret.*", may_describe=lambda topic: "secret" not in topic)
+    hidden.join()
+    assert hidden.owned == coordinator.topics.partitions("t")
+    other = Client(coordinator, "o", "t")
+    other.join()
+    coordinator.topics.set("secret-2", 3)
+    other.leave()
+    group = group_of(coordinator)
+    assert group.regexes["t|secret.*"].topics == {"t"}, "a leave matches for nobody"
+    hidden.beat(may_describe=lambda topic: topic != "secret")
+    hidden.beat()
+    assert hidden.owned == coordinator.topics.partitions("t") | coordinator.topics.partitions("secret-2")
+
+
 def test_offsets_of_topics_that_nobody_reads_expire(coordinator: Coordinator) -> None:
     member = Client(coordinator, "m", "t")
     member.join()
