@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from broker.config.dynamic_checks import refuse_password
@@ -13,6 +14,7 @@ from broker.config.keys import ConfigError
 from controller.zk import paths
 from controller.zk.change_listener import ChangeListener
 from controller.zk.payloads import decode_config_change
+from controller.zk.session import SessionExpiredError
 
 if TYPE_CHECKING:
     from controller.zk.client import ZkClient
@@ -42,18 +44,41 @@ class ConfigListener:
     ) -> None:
         self._zk = zk
         self._handlers = handlers
-        self._listener = ChangeListener(zk, changes, paths.CONFIG_CHANGE_PREFIX, self._on_change, clock, workers)
+        self._listener = ChangeListener(
+            zk, changes, paths.CONFIG_CHANGE_PREFIX, self._on_change, clock, workers, self._reload
+        )
+        self._applying = threading.Lock()
+        self._set: set[str] = set()
+        """Entities with overrides, topics left out."""
 
     def start(self) -> None:
         """Listen first, then load what is there, so that nothing is missed in between."""
         self._listener.start()
-        for entity_type in self._handlers:
+        self._load(self._handlers, self._apply)
+
+    def _load(self, entity_types: Iterable[str], apply: Callable[[str], None]) -> None:
+        for entity_type in entity_types:
             for name in self._zk.config_entities(entity_type):
-                self._apply(f"{entity_type}/{name}")
+                apply(f"{entity_type}/{name}")
                 if entity_type == paths.USER_CONFIG:
                     nested = self._zk.children(paths.config_entity(f"{entity_type}/{name}/clients"), watch=False)
                     for client in nested:
-                        self._apply(f"{entity_type}/{name}/clients/{client}")
+                        apply(f"{entity_type}/{name}/clients/{client}")
+
+    def _reload(self) -> None:
+        """Notifications may have been removed while there was no session, of a password that is good no more, say.
+        Topics are not read again: there may be very many, and no safety rests on theirs."""
+        for entity_path in list(self._set):
+            self._apply_again(entity_path)
+        self._load((each for each in self._handlers if each != paths.TOPIC_CONFIG), self._apply_again)
+
+    def _apply_again(self, entity_path: str) -> None:
+        try:
+            self._apply(entity_path)
+        except SessionExpiredError:
+            raise
+        except Exception:
+            logger.exception("Could not read the configs of %s again", entity_path)
 
     def close(self) -> None:
         self._listener.close()
@@ -66,8 +91,13 @@ class ConfigListener:
     def _apply(self, entity_path: str) -> None:
         entity_type, _, name = entity_path.partition("/")
         handler = self._handlers.get(entity_type)
-        if handler is not None:
-            handler(name, self._zk.config(entity_path))
+        if handler is None:
+            return
+        with self._applying:  # else what was read first could be applied last
+            overrides = self._zk.config(entity_path)
+            handler(name, overrides)
+            if entity_type != paths.TOPIC_CONFIG:
+                (self._set.add if overrides else self._set.discard)(entity_path)
 
 
 class DynamicBrokerConfig:

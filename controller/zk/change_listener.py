@@ -1,7 +1,8 @@
 """Listening to sequential change notifications: configs, ACLs, delegation tokens.
 
 Each notification is applied once and in order of its number. Notifications older than 15 minutes are removed by
-whoever runs next; a broker that was away longer reads everything when it starts anyway.
+whoever runs next; a broker that was away longer reads everything when it starts anyway, and one that had no session
+for longer is given the chance to (`reload`).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class ChangeListener:
     """Calls `process(data)` for each new notification below `path`, on a thread of its own.
 
     A run is enqueued by the watch and by a new session, and only if none is waiting already. `step()` is one turn of
-    the thread, for those who drive it themselves.
+    the thread, for those who drive it themselves. `reload` is called once in each new session, before what is new.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class ChangeListener:
         process: Callable[[bytes], None],
         clock: Clock,
         workers: Workers | None = None,
+        reload: Callable[[], None] | None = None,
     ) -> None:
         self._client = client
         self._path = path
@@ -47,14 +49,16 @@ class ChangeListener:
         self._process = process
         self._clock = clock
         self._last_applied = -1
+        self._reload = reload
+        self._reload_wanted = False
         self._name = f"change-listener{path}"
         self._reruns = Reruns(self._name, self._guarded_run, clock, workers)
 
     def start(self, *, own_thread: bool = True) -> None:
         """Register the handlers and apply all notifications that are there."""
-        request = self._reruns.request
-        self._client.session.register_child_handler(ChildHandler(self._path, request))
-        self._client.session.register_session_handler(SessionHandler(self._name, after_new_session=request))
+        self._client.session.register_child_handler(ChildHandler(self._path, self._reruns.request))
+        handler = SessionHandler(self._name, after_new_session=self._on_new_session)
+        self._client.session.register_session_handler(handler)
         self.run()
         if own_thread:
             self._reruns.start()
@@ -68,8 +72,19 @@ class ChangeListener:
         """Run once if a run is waiting; None if none is."""
         return self._reruns.step()
 
+    def _on_new_session(self) -> None:
+        self._reload_wanted = self._reload is not None
+        self._reruns.request()
+
     def run(self) -> None:
         """List, apply what is new, remove what is old."""
+        if self._reload_wanted and self._reload is not None:
+            self._reload_wanted = False
+            try:
+                self._reload()
+            except Exception:
+                self._reload_wanted = True
+                raise
         numbered = [(sequence_of(name, self._prefix), name) for name in self._client.children(self._path)]
         names = sorted((number, name) for number, name in numbered if number is not None)
         found = self._client.read_all([f"{self._path}/{name}" for _, name in names])

@@ -72,9 +72,12 @@ class TokenManager:
     # -- what others wrote ---------------------------------------------------------------------------------------
 
     def load(self) -> None:
-        """All tokens in ZooKeeper."""
-        for token_id in self._zk.token_ids():
-            self.on_change(token_id.encode())
+        """All tokens in ZooKeeper, and no others."""
+        for token_id in {*self._zk.token_ids(), *list(self._known)}:
+            try:
+                self.on_change(token_id.encode())
+            except ValueError as error:
+                logger.error("delegation token %s cannot be read: %s", token_id, error)
 
     def on_change(self, data: bytes) -> None:
         """A notification: the token's id. Raises ValueError for a znode that cannot be read."""

@@ -50,6 +50,7 @@ def listen_for_tokens(context: BrokerContext, tokens: TokenManager) -> ChangeLis
         tokens.on_change,
         context.clock,
         context.workers,
+        tokens.load,
     )
     listener.start()
     tokens.load()

@@ -30,9 +30,7 @@ SECOND_NS = 10**9
 class Responder:
     def __init__(self) -> None:
         self.kinds: list[int] = []
-
-    def now_ns(self) -> int:
-        return 2 * SECOND_NS
+        self.now_ns = lambda: 2 * SECOND_NS
 
     def respond(self, request: Request, kind: int, payload: Any) -> None:
         self.kinds.append(kind)

@@ -113,6 +113,16 @@ def test_nothing_outlives_its_last_day(brokers: Brokers) -> None:
     assert longest.max_ms == clock.wall_ms() + 10_000
 
 
+def test_a_token_that_is_gone_when_all_are_read_again_is_good_no_more(brokers: Brokers) -> None:
+    gone, mac = brokers.first.create(ALICE, ALICE, (), -1)
+    kept, _ = brokers.first.create(BOB, BOB, (), -1)
+    brokers.second.load()
+    brokers.first.expire(ALICE, mac, -1)
+    brokers.second.load()
+    assert brokers.second.login(SHA_512.name, gone.token_id) is None
+    assert brokers.second.login(SHA_512.name, kept.token_id) is not None
+
+
 class NeverCompared(bytes):
     """What tells by `==` how much of it was right."""
 
