@@ -122,3 +122,5 @@ class ListenerSecurity:
                     logger.info("listener %s has new TLS settings", listener.listener)
             except ConfigError as error:
                 logger.error("new TLS settings cannot be used, the old ones stay: %s", error)
+            except Exception:  # what is wrong with one listener's files is no reason to keep others from theirs
+                logger.exception("new TLS settings of listener %s cannot be used, the old ones stay", listener.listener)

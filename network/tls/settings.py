@@ -10,7 +10,7 @@ import os
 import ssl
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from network.tls.certificates import alternative_names, distinguished_name, subject
@@ -60,7 +60,7 @@ _DEFAULTS: Final = {
 class TlsSettings:
     """The values, the stores that they name, and how the files looked when they were read."""
 
-    values: dict[str, Any]
+    values: dict[str, Any] = field(repr=False)  # passwords among them
     keys: KeyStore | None
     trusted: tuple[bytes, ...] | None
     """None: what the system trusts."""

@@ -54,6 +54,17 @@ def test_key_stores_hold_the_same_key(files: dict[str, Path], identity: Identity
             read_settings({**values, **passwords}.get).server_context("none")
 
 
+def test_settings_show_no_secret(files: dict[str, Path], identity: Identity) -> None:
+    values = {"ssl.keystore.location": str(files["JKS"]), "ssl.keystore.password": PASSWORD}
+    assert PASSWORD not in repr(read_settings(values.get))
+    inline = {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.key": identity.key_pem(),
+        "ssl.keystore.certificate.chain": identity.chain_pem,
+    }
+    assert "PRIVATE KEY" not in repr(read_settings(inline.get))
+
+
 def test_trust_stores_hold_the_same_certificate(files: dict[str, Path], authority: Authority) -> None:
     found = {
         kind: read_trust_store(str(files[f"trust {kind}"]), kind, None if kind == "PEM" else PASSWORD)
