@@ -30,6 +30,7 @@ logger = logging.getLogger(__name__)
 
 _MIN_REAUTHENTICATION_NS = 1_000_000_000
 _NS_PER_MS = 1_000_000
+_SHOWN = 300
 
 
 class State(Enum):
@@ -262,6 +263,6 @@ class SaslAuthenticator:
 
 
 def _printable(failure: _Failure) -> str:
-    """One line: what a client sent may stand in it."""
-    text = str(failure)
+    """One short line: what a client sent may stand in it, and a client may send much."""
+    text = str(failure)[:_SHOWN]
     return text if text.isprintable() else ascii(text)

@@ -131,6 +131,10 @@ def test_failures_are_answered_in_kafkas_words(caplog: pytest.LogCaptureFixture)
     assert "sesame" not in caplog.text
     assert not any("\n" in record.getMessage() for record in caplog.records)
     assert "Failed authentication with 127.0.0.1" in caplog.text
+    long = Connection()
+    long.authenticator.max_frame_bytes = 100_000
+    long.send(SaslHandshakeRequest(mechanism="\n" * 30_000), 1)
+    assert max(len(record.getMessage()) for record in caplog.records) < 1_500
 
 
 REQUESTS: dict[ApiKey, Request] = {
