@@ -82,11 +82,12 @@ def handle(call: Call[FetchRequest]) -> FetchResponse | None:
     is_follower = replica_id >= 0
     call.raw.metric_names = _FOLLOWER_METRICS if is_follower else _CONSUMER_METRICS
     snapshot = broker.metadata_cache.snapshot
+    may_read_all = _may_read_all(call, is_follower)
     context = broker.fetch_manager.context(
         version,
         request.session_id,
         request.session_epoch if version >= 7 else -1,
-        is_follower,
+        is_follower and may_read_all,  # such a session takes the room of others
         _wanted(request, version, snapshot),
         _forgotten(request, version) if request.forgotten_topics_data else (),
         snapshot.topic_names.get,
@@ -96,7 +97,6 @@ def handle(call: Call[FetchRequest]) -> FetchResponse | None:
     keys: dict[TopicPartition, PartitionKey] = {}
     entries: list[FetchEntry] = []
     failed: list[Answer] = []
-    may_read_all = _may_read_all(call, is_follower)
     readable: dict[str, bool] = {}
     for key, wanted in context.partitions():
         error = _NONE
