@@ -69,9 +69,10 @@ class OAuthBearerServer:
 
     def evaluate(self, response: bytes) -> bytes:
         if self._answer is not None:
-            answer, self._answer = self._answer, None
             if response == _CONTROL_A.encode():
-                raise SaslAuthenticationError(answer)
+                raise SaslAuthenticationError(self._answer)
+            # Kafka takes another token then: as many as a client likes, without the delay of a failure.
+            raise SaslError("a token that was not taken is followed by another")
         authorization_id, token_text, extensions = parse_initial(response)
         try:
             token = self._validate(token_text)

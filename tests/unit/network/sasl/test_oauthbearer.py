@@ -86,6 +86,15 @@ def test_what_is_no_token_is_refused_in_two_steps(text: str) -> None:
         client.evaluate(b"")
 
 
+def test_a_token_that_was_not_taken_is_the_last_of_its_exchange() -> None:
+    """Else tokens could be tried one after the other without the delay that follows a failure."""
+    peer = server()
+    assert peer.evaluate(f"n,,\x01auth=Bearer {token({**GOOD, 'exp': NOW})}\x01\x01".encode())
+    with pytest.raises(SaslError):
+        peer.evaluate(f"n,,\x01auth=Bearer {token(GOOD)}\x01\x01".encode())
+    assert not peer.complete
+
+
 def test_scope_and_clock_skew() -> None:
     options = {"unsecuredValidatorRequiredScope": "read write", "unsecuredValidatorAllowableClockSkewMs": "5000"}
     validator = UnsecuredValidator(options)
