@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
@@ -64,6 +65,8 @@ class Quotas:
         }
         self._on_first = on_first
         self._set_ip_rate = set_ip_rate
+        self._addresses: dict[str, str] = {}
+        """By the name of an entity: the address that it had when its rate was set."""
         if self._own is not None:
             on_first()
 
@@ -91,9 +94,17 @@ class Quotas:
         self._set(None, name, overrides)
 
     def on_ip(self, name: str, overrides: Mapping[str, str]) -> None:
-        """All overrides of an address."""
-        address = None if name == DEFAULT else paths.desanitize(name)
-        self._set_ip_rate(address, _number(overrides, CONNECTION_RATE))
+        """All overrides of an address, or of a name that has one."""
+        rate = _number(overrides, CONNECTION_RATE)
+        if name == DEFAULT:
+            self._set_ip_rate(None, rate)
+            return
+        address = self._addresses.get(name) or _address_of(paths.desanitize(name))
+        if rate is None:
+            self._addresses.pop(name, None)
+        else:
+            self._addresses[name] = address
+        self._set_ip_rate(address, rate)
 
     def _set(self, user: str | None, client_id: str | None, overrides: Mapping[str, str]) -> None:
         was_active = self.is_active
@@ -101,6 +112,15 @@ class Quotas:
             quota.set_limit(user, client_id, _number(overrides, key))
         if self.is_active and not was_active:
             self._on_first()
+
+
+def _address_of(name: str) -> str:
+    """As sockets have it: an address may be written in many ways, and a name may stand for one."""
+    try:
+        return str(socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)[0][4][0])
+    except (OSError, UnicodeError) as error:
+        logger.error("the connection rate of %r is not enforced: %s", name, error)
+        return name
 
 
 def _number(overrides: Mapping[str, str], key: str) -> float | None:

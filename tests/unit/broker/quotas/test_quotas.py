@@ -203,3 +203,12 @@ def test_znodes_become_quotas() -> None:
     quotas.on_ip(DEFAULT, {"connection_creation_rate": "5"})
     quotas.on_ip("127.0.0.1", {})
     assert rates == {None: 5.0, "127.0.0.1": None}
+
+
+def test_an_address_may_be_written_in_many_ways() -> None:
+    rates: dict[str | None, float | None] = {}
+    quotas = Quotas(KafkaConfig(BASE), ManualClock(), MetricsRegistry(), lambda: None, rates.__setitem__)
+    quotas.on_ip("2001%3Adb8%3A0%3A0%3A0%3A0%3A0%3A1", {"connection_creation_rate": "5"})
+    assert rates == {"2001:db8::1": 5.0}
+    quotas.on_ip("2001%3Adb8%3A0%3A0%3A0%3A0%3A0%3A1", {})
+    assert rates == {"2001:db8::1": None}
