@@ -70,6 +70,9 @@ class KeySet:
         self._keys: Mapping[str | None, VerificationKey] = {}
         self._tried_ms: int | None = None
         self._ask: Callable[[], None] | None = None
+        self._asking = False
+        """Whether keys that were asked for are still on their way. One may take its time, and anybody can ask: without
+        this the fetches of an issuer that does not answer would take all threads of the scheduler."""
 
     def start(self, scheduler: Scheduler, refresh_ms: int) -> None:
         """Fetch the keys now, and go on with it. Raises `ConfigError` if they cannot be had."""
@@ -80,7 +83,7 @@ class KeySet:
         scheduler.schedule("jwks-refresh", self._refresh_quietly, refresh_ms, refresh_ms)
 
         def ask() -> None:
-            scheduler.schedule_once("jwks-refresh-now", self._refresh_quietly)
+            scheduler.schedule_once("jwks-refresh-now", self._refresh_asked)
 
         self._ask = ask
 
@@ -90,10 +93,11 @@ class KeySet:
         if key_id is None and len(keys) == 1:
             return next(iter(keys.values()))
         found = keys.get(key_id)
-        if found is None and self._ask is not None:
+        if found is None and self._ask is not None and not self._asking:
             now = self._clock.monotonic_ms()
             if self._tried_ms is None or now - self._tried_ms >= self._retry_ms:
                 self._tried_ms = now
+                self._asking = True
                 self._ask()
         return found
 
@@ -122,6 +126,12 @@ class KeySet:
         if not fits:
             logger.warning("the key %r of %s is too short to be used", entry.get("kid"), self._url)
         return fits
+
+    def _refresh_asked(self) -> None:
+        try:
+            self._refresh_quietly()
+        finally:
+            self._asking = False
 
     def _refresh_quietly(self) -> None:
         try:

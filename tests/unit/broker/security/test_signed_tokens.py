@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jwt
@@ -162,6 +164,23 @@ def test_keys_are_fetched_again_from_time_to_time_and_for_an_unknown_one() -> No
     scheduler.tick()
     assert len(loads) == 3
     assert tokens.validate(signed(FOR_ANYBODY, OTHER, kid="new")).principal == "alice", "the old keys stay"
+
+
+def test_anybody_can_ask_for_new_keys_but_they_are_fetched_once_at_a_time() -> None:
+    under_way: list[Callable[[], None]] = []
+    scheduler: Any = SimpleNamespace(
+        schedule=lambda *_: None, schedule_once=lambda name, fetch: under_way.append(fetch)
+    )
+    clock = ManualClock()
+    keys = KeySet("https://issuer/keys", clock, 100, lambda url: json.dumps({"keys": [entry(RSA, "rsa")]}).encode())
+    keys.start(scheduler, REFRESH_MS)
+    for _ in range(2):
+        for _ in range(5):  # the issuer takes its time
+            clock.advance(100)
+            assert keys.find("made up") is None
+        assert len(under_way) == 1
+        under_way.pop()()
+    assert keys.find("rsa") is not None
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"keys": 5}', '{"keys": [5]}'])
