@@ -54,6 +54,7 @@ from broker.security.sasl.wiring import make_sasl
 from broker.security.scram_credentials import ScramCredentials
 from broker.security.tokens.wiring import listen_for_tokens, make_tokens
 from broker.security.zookeeper_login import zookeeper_login
+from broker.security.zookeeper_tls import zookeeper_tls
 from broker.server_gauges import register_server_gauges
 from broker.server_settings import (
     broker_info,
@@ -255,13 +256,16 @@ class BrokerServer:
         config = self.config
         timeout = config["zookeeper.connection.timeout.ms"]
         secure = config.get_bool("zookeeper.set.acl")
+        tls = zookeeper_tls(config)
+        is_known = tls is not None and tls.authenticates
         session = KazooSession(
             config.get_str("zookeeper.connect"),
             session_timeout_ms=config.get_int("zookeeper.session.timeout.ms"),
             connection_timeout_ms=timeout,
             max_in_flight=config.get_int("zookeeper.max.in.flight.requests"),
             secure_acls=secure,
-            client_options=zookeeper_login(needed=secure),
+            tls=tls,
+            client_options=zookeeper_login(needed=secure and not is_known),
             clock=self.clock,
             metrics=self.metrics,
             workers=self.context.workers,

@@ -63,7 +63,6 @@ def _warned(instead: str, names: str) -> dict[str, Unkept]:
 
 
 _NO_KERBEROS = "this broker does not serve GSSAPI"
-_NO_ZOOKEEPER_TLS = "the connection to ZooKeeper would be in plain text"
 _KRAFT = "the key belongs to KRaft mode and has no effect"
 _SHARE = "share groups are not served"
 _TIERED = "there is no tiered storage, all data stays in the log directories"
@@ -96,12 +95,8 @@ NOT_HONOURED: dict[str, Unkept] = {
     **_warned("passwords cannot be set dynamically, so none is stored", """
         password.encoder.cipher.algorithm password.encoder.iterations password.encoder.key.length
         password.encoder.keyfactory.algorithm password.encoder.old.secret password.encoder.secret"""),
-    **_refused(_NO_ZOOKEEPER_TLS, """
-        zookeeper.ssl.cipher.suites zookeeper.ssl.client.enable zookeeper.ssl.crl.enable
-        zookeeper.ssl.enabled.protocols zookeeper.ssl.keystore.location zookeeper.ssl.keystore.password
-        zookeeper.ssl.keystore.type zookeeper.ssl.ocsp.enable zookeeper.ssl.protocol zookeeper.ssl.truststore.location
-        zookeeper.ssl.truststore.password zookeeper.ssl.truststore.type"""),
-    **_warned(_NO_ZOOKEEPER_TLS, "zookeeper.clientCnxnSocket zookeeper.ssl.endpoint.identification.algorithm"),
+    **_refused("nobody is asked whether ZooKeeper's certificate was revoked",
+               "zookeeper.ssl.crl.enable zookeeper.ssl.ocsp.enable"),
     # Where data is kept.
     **_refused(_TIERED, "remote.log.storage.system.enable"),
     **_warned(_TIERED, """
@@ -152,6 +147,10 @@ NOT_HONOURED: dict[str, Unkept] = {
 
 _OWN_CLASS = r"\w+(\.\w+)*:\w+"
 _CLASSES = {
+    "zookeeper.clientCnxnSocket": (
+        re.compile(r"org\.apache\.zookeeper\.ClientCnxnSocket(Netty|NIO)"),
+        "org.apache.zookeeper.ClientCnxnSocketNetty, or ClientCnxnSocketNIO without TLS",
+    ),
     "client.quota.callback.class": (re.compile(rf"\s*({_OWN_CLASS})?\s*"), "a class of Python as package.module:Class"),
     "authorizer.class.name": (
         re.compile(rf"\s*(kafka\.security\.authorizer\.AclAuthorizer|{_OWN_CLASS})?\s*"),

@@ -31,7 +31,8 @@ def zookeeper_login(*, needed: bool, environment: Mapping[str, str] | None = Non
         if needed:
             raise ConfigError(
                 f"{_KEY} is true, but there is no login to ZooKeeper: KAFKA_OPTS names no JAAS file "
-                "(-Djava.security.auth.login.config) that has a context Client"
+                "(-Djava.security.auth.login.config) that has a context Client, and it is not shown a certificate "
+                "(zookeeper.ssl.client.enable, zookeeper.clientCnxnSocket, zookeeper.ssl.keystore.location)"
             )
         return {}
     username, password = options.get("username"), options.get("password")

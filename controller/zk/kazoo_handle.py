@@ -14,12 +14,13 @@ from typing import Any
 
 from kazoo import exceptions as kazoo_errors
 from kazoo.client import KazooClient
-from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
+from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol import serialization
 from kazoo.protocol.states import EventType, KazooState, KeeperState, WatchedEvent, ZnodeStat
 
 from controller.zk.acl import acl_for
 from controller.zk.handlers import Change, HandlerTable
+from controller.zk.kazoo_threads import OneSessionThreads, TlsContext
 from controller.zk.multi_read import MultiRead
 from controller.zk.ops import (
     Check,
@@ -53,19 +54,6 @@ _CHANGES = {
 _RECHECK_SECONDS = 1.0
 
 
-class _OneSessionHandler(SequentialThreadingHandler):  # type: ignore[misc]
-    """kazoo's threads, but once the session is lost no connection is ever made again."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lost = False
-
-    def create_connection(self, *args: Any, **kwargs: Any) -> Any:
-        if self.lost:
-            raise OSError("the session of this client is over")
-        return super().create_connection(*args, **kwargs)
-
-
 class KazooHandle:
     """A session from its start to its end. Once `lost`, every request raises `SessionExpiredError`."""
 
@@ -78,6 +66,7 @@ class KazooHandle:
         handlers: HandlerTable,
         on_lost: Callable[[KazooHandle], None],
         secure_acls: bool = False,
+        tls: TlsContext | None = None,
         client_options: dict[str, Any] | None = None,
         meters: SessionMeters | None = None,
     ) -> None:
@@ -98,7 +87,7 @@ class KazooHandle:
         # path -> (czxid, mzxid) or None if it did not exist; path -> pzxid. Written by readers, read on reconnect.
         self._seen_data: dict[str, tuple[int, int] | None] = {}
         self._seen_children: dict[str, int] = {}
-        self._threads = _OneSessionHandler()
+        self._threads = OneSessionThreads(tls)
         self._client = KazooClient(
             hosts=hosts,
             timeout=session_timeout_ms / 1000,
@@ -115,7 +104,11 @@ class KazooHandle:
         except KazooTimeoutError:
             if self.auth_failed:
                 raise AuthenticationFailedError from None
-            raise ConnectTimeoutError(f"Timed out waiting for connection to ZooKeeper after {timeout_ms} ms") from None
+            cause = self._threads.tls_error
+            text = f"Timed out waiting for connection to ZooKeeper after {timeout_ms} ms" + (
+                f": {cause}" if cause else ""
+            )
+            raise ConnectTimeoutError(text) from None
 
     def close(self) -> None:
         """End the session if it still lives, and free threads and sockets. Not to be called from a callback."""

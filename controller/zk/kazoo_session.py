@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.zk.handlers import HandlerTable
 from controller.zk.kazoo_handle import KazooHandle
+from controller.zk.kazoo_threads import TlsContext
 from controller.zk.ops import Code, Exists, GetData, GetMany, Request, Response
 from controller.zk.session import (
     AuthenticationFailedError,
@@ -63,12 +64,14 @@ class KazooSession:
         connection_timeout_ms: int | None = None,
         max_in_flight: int = 10,
         secure_acls: bool = False,
+        tls: TlsContext | None = None,
         client_options: dict[str, Any] | None = None,
         clock: Clock | None = None,
         metrics: Metrics | None = None,
         workers: Workers | None = None,
     ) -> None:
-        """`connect` as in `zookeeper.connect`. `client_options` go to kazoo (TLS, SASL).
+        """`connect` as in `zookeeper.connect`. `client_options` go to kazoo (SASL); `tls` is asked for the
+        context of each connection, which is in plain text without it.
 
         `max_in_flight` bounds the requests on the wire; a submitter waits at the bound. Without a `clock` neither
         latencies nor waits are measured.
@@ -80,6 +83,7 @@ class KazooSession:
         self._connection_timeout_ms = session_timeout_ms if connection_timeout_ms is None else connection_timeout_ms
         self._permits = threading.BoundedSemaphore(max_in_flight)
         self._secure_acls = secure_acls
+        self._tls = tls
         self._client_options = client_options
         self._clock = clock
         self._latency: Histogram | None = None
@@ -262,6 +266,7 @@ class KazooSession:
             handlers=self._handlers,
             on_lost=self._session_lost,
             secure_acls=self._secure_acls,
+            tls=self._tls,
             client_options=self._client_options,
             meters=self._meters,
         )

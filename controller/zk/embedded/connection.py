@@ -15,6 +15,8 @@ from controller.zk.embedded.state import Connection
 # A client that does not read what it is sent: beyond the first its requests wait, beyond the second it is cut off.
 PAUSE_BYTES = 1 << 20
 CUT_OFF_BYTES = 64 << 20
+# A record of the type handshake, of any version, which would be a frame too large.
+_TLS_HANDSHAKE = b"\x16\x03"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,9 @@ class ClientProtocol(asyncio.Protocol):
         while len(unread) - at >= 4 and self.transport is not None and not self._is_paused:
             length = int.from_bytes(unread[at : at + 4], "big", signed=True)
             if not 0 <= length <= limit:
-                self._server.warn(f"a frame of {length} bytes from {self._address()}: closed")
+                is_tls = not self._is_connected and unread[at : at + 2] == _TLS_HANDSHAKE
+                what = "TLS, which the embedded ZooKeeper does not speak," if is_tls else f"a frame of {length} bytes"
+                self._server.warn(f"{what} from {self._address()}: closed")
                 self.transport.abort()
                 break
             if len(unread) - at - 4 < length:
