@@ -25,6 +25,7 @@ from broker.config.honoured import warnings
 from broker.config.kafka_config import KafkaConfig
 from broker.config.keys import ConfigError
 from broker.config.reconfiguration import Reconfiguration
+from broker.config.stored_passwords import PasswordRotation, StoredPasswords
 from broker.config.view import ConfigView
 from broker.fetching.fetch_session import FetchManager, FetchSessionCache
 from broker.groups.consumer.config import is_enabled as serves_consumer_groups
@@ -161,7 +162,8 @@ class BrokerServer:
         context.cluster_id = self.zk.create_or_get_cluster_id(self.chance)
         self._determine_broker_id()
         context.broker_id = config.broker_id
-        self.dynamic_config = DynamicBrokerConfig(config)
+        self.passwords = StoredPasswords(config, self.chance)
+        self.dynamic_config = DynamicBrokerConfig(config, self.passwords)
         self.dynamic_config.load(self.zk)
         self.scheduler.startup()
         self.scheduler.schedule("metrics-tick", metrics.tick, TICK_MS, TICK_MS)
@@ -434,7 +436,11 @@ class BrokerServer:
         context.topic_admin = TopicAdmin(config, zk_admin, context.metadata_cache, purgatory, self.chance)
         self._on_stop("topic administration", context.topic_admin.shutdown)
         context.auto_topic_creation = AutoTopicCreation(config, context.topic_admin)
-        context.config_admin = ConfigAdmin(config, self.zk, zk_admin)
+        context.config_admin = ConfigAdmin(config, self.passwords, self.zk, zk_admin)
+        own = f"brokers/{config.broker_id}"
+        PasswordRotation(
+            self.passwords, partial(self.zk.config, own), partial(zk_admin.change_configs, own), self.scheduler
+        ).start()
         context.config_view = ConfigView(config)
         source = make_producer_id_source(
             config, self.controller_channel, self.zk, self.scheduler, lambda: context.broker_epoch

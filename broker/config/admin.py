@@ -20,6 +20,7 @@ from network.protocol.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
     from broker.config.kafka_config import KafkaConfig
+    from broker.config.stored_passwords import StoredPasswords
     from controller.zk.admin import AdminZkClient
     from controller.zk.client import ZkClient
 
@@ -38,14 +39,16 @@ class Operation(NamedTuple):
 class ConfigAdmin:
     """Methods wait for ZooKeeper; call them from a handler thread. All raise `ApiError`."""
 
-    def __init__(self, config: KafkaConfig, zk: ZkClient, admin: AdminZkClient) -> None:
+    def __init__(self, config: KafkaConfig, passwords: StoredPasswords, zk: ZkClient, admin: AdminZkClient) -> None:
         self._config = config
+        self._passwords = passwords
         self._zk = zk
         self._admin = admin
 
     def stored(self, resource_type: int, name: str) -> dict[str, str]:
-        """The overrides that ZooKeeper has for a topic, broker or group resource."""
-        return self._zk.config(self.entity_path(resource_type, name))
+        """The overrides that ZooKeeper has for a topic, broker or group resource, passwords in clear."""
+        found = self._zk.config(self.entity_path(resource_type, name))
+        return self._passwords.readable(found) if resource_type == BROKER_RESOURCE and name else found
 
     def entity_path(self, resource_type: int, name: str) -> str:
         """Raises INVALID_REQUEST for a broker resource that is not this broker's, or empty."""
@@ -149,10 +152,11 @@ class ConfigAdmin:
         path = self.entity_path(BROKER_RESOURCE, name)
         try:
             validate_dynamic(overrides, self._config, per_broker=bool(name))
+            stored = {} if validate_only else self._passwords.encoded(overrides, per_broker=bool(name))
         except ConfigError as error:
             raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from None
         if not validate_only:
-            self._admin.change_configs(path, overrides)
+            self._admin.change_configs(path, stored)
 
 
 def _items(text: str) -> list[str]:

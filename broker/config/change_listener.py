@@ -7,10 +7,10 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from broker.config.dynamic_checks import refuse_password
 from broker.config.honoured import check_honoured, warnings
 from broker.config.kafka_config import KafkaConfig
 from broker.config.keys import ConfigError
+from broker.config.stored_passwords import StoredPasswords
 from controller.zk import paths
 from controller.zk.change_listener import ChangeListener
 from controller.zk.payloads import decode_config_change
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from timer.worker import Workers
 
 logger = logging.getLogger(__name__)
+
+_INVALID = "dynamic broker configs in ZooKeeper are invalid and are ignored: %s"
 
 EntityHandler = Callable[[str, Mapping[str, str]], None]
 """(entity name as in the path, all its overrides)"""
@@ -104,11 +106,12 @@ class DynamicBrokerConfig:
     """Lays the dynamic values of `brokers/<default>` and `brokers/N` over the static ones and tells who cares.
 
     Invalid entries in ZooKeeper are logged and ignored; at the start those that cannot be honoured and on which safety
-    rests end it.
+    rests, and passwords that cannot be decoded, end it.
     """
 
-    def __init__(self, config: KafkaConfig) -> None:
+    def __init__(self, config: KafkaConfig, passwords: StoredPasswords) -> None:
         self._config = config
+        self._passwords = passwords
         self._broker: dict[str, str] = {}
         self._default: dict[str, str] = {}
         self._reconfigurables: list[Callable[[Mapping[str, tuple[object, object]]], None]] = []
@@ -121,20 +124,23 @@ class DynamicBrokerConfig:
 
     def load(self, zk: ZkClient) -> None:
         """Before the sockets are bound, for listeners may have been set too. Raises `ConfigError`."""
-        self._default = zk.config("brokers/<default>")
-        self._broker = zk.config(f"brokers/{self._config.broker_id}")
+        self._default = self._passwords.decoded(zk.config("brokers/<default>"), per_broker=False)
+        self._broker = self._passwords.decoded(zk.config(f"brokers/{self._config.broker_id}"))
         for name, text in (*self._default.items(), *self._broker.items()):
             check_honoured(name, text)
-            refuse_password(name)
         self._use()
         self._config.resolve_listeners()
 
     def on_change(self, name: str, overrides: Mapping[str, str]) -> None:
-        if name == "<default>":
-            self._default = dict(overrides)
-        elif name == str(self._config.broker_id):
-            self._broker = dict(overrides)
-        else:
+        try:
+            if name == "<default>":
+                self._default = self._passwords.decoded(overrides, per_broker=False)
+            elif name == str(self._config.broker_id):
+                self._broker = self._passwords.decoded(overrides)
+            else:
+                return
+        except ConfigError as error:
+            logger.error(_INVALID, error)
             return
         self._use()
         for call in self.on_every_change:
@@ -147,7 +153,7 @@ class DynamicBrokerConfig:
         try:
             changed = self._config.use_dynamic(self._broker, self._default)
         except ConfigError as error:
-            logger.error("dynamic broker configs in ZooKeeper are invalid and are ignored: %s", error)
+            logger.error(_INVALID, error)
             return
         if changed:
             for line in warnings({**self._default, **self._broker}):

@@ -66,7 +66,6 @@ def validate_dynamic(overrides: Mapping[str, str], config: KafkaConfig, *, per_b
         )
     for name, text in overrides.items():
         check_honoured(name, text)
-        refuse_password(name)
         if name in _LOADED_CLASSES and own[name] != parse_value(BROKER_KEYS[name], BROKER_KEYS[name].default):
             raise ConfigError(f"{name}: {NOT_HONOURED[name].instead}")
     if per_broker:
@@ -91,16 +90,6 @@ def _refuse(why: str, names: Iterable[str]) -> None:
     found = ", ".join(names)
     if found:
         raise ConfigError(f"{why}: Set({found})")
-
-
-def refuse_password(name: str) -> None:
-    """Raises `ConfigError` for a key that holds a secret."""
-    plain = plain_name(name)
-    if plain in BROKER_KEYS and BROKER_KEYS[plain].sensitive:
-        raise ConfigError(
-            f"{name} cannot be set dynamically: this broker has no password encoder and would store it in plain text; "
-            "set it in the broker's file"
-        )
 
 
 def _parsed(name: str, text: str) -> Any:

@@ -92,9 +92,6 @@ NOT_HONOURED: dict[str, Unkept] = {
         sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms"""),
     **_warned("keys that could not be fetched are asked for again at a steady pace",
               "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms"),
-    **_warned("passwords cannot be set dynamically, so none is stored", """
-        password.encoder.cipher.algorithm password.encoder.iterations password.encoder.key.length
-        password.encoder.keyfactory.algorithm password.encoder.old.secret password.encoder.secret"""),
     **_refused("nobody is asked whether ZooKeeper's certificate was revoked",
                "zookeeper.ssl.crl.enable zookeeper.ssl.ocsp.enable"),
     # Where data is kept.

@@ -15,7 +15,7 @@ from tests.support.zookeeper import zookeeper_client
 @pytest.mark.parametrize(
     ("name", "value", "text"),
     [
-        ("listener.name.plaintext.ssl.keystore.password", "x", "no password encoder"),
+        ("listener.name.plaintext.ssl.keystore.password", "x", "password.encoder.secret is not set"),
         ("listener.security.protocol.map", "PLAINTEXT:SASL_PLAINTEXT", "has GSSAPI, which this broker does not serve"),
     ],
 )
