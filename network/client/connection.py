@@ -11,7 +11,7 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 from network.protocol.errors import ProtocolError
 from network.protocol.header import RequestHeader, decode_response, encode_request_parts
@@ -24,7 +24,27 @@ MAX_RESPONSE_BYTES = 256 << 20
 _MAX_CORRELATION_ID = 2147483647
 _IOV_MAX = 64
 
-SocketWrapper = Callable[[socket.socket, str], socket.socket]
+
+class Session(Protocol):
+    """An authentication that holds for a while only (KIP-368)."""
+
+    def is_due(self) -> bool:
+        """Whether the next request had better be preceded by another one."""
+        ...
+
+    def renew(self, sock: socket.socket) -> None:
+        """Authenticate again, within the socket's time-out and while no answer is awaited. Raises OSError."""
+        ...
+
+
+class Secured(NamedTuple):
+    """What a wrapper has made of a socket, and what has to be renewed on it."""
+
+    socket: socket.socket
+    session: Session
+
+
+SocketWrapper = Callable[[socket.socket, str], socket.socket | Secured]
 
 
 class ConnectionFailed(OSError):
@@ -56,7 +76,8 @@ class Connection:
 
     One thread at a time may send and one may receive. `close` may be called from any thread and wakes a call that
     blocks, which then raises `ConnectionFailed`. Times are milliseconds. `wrap` is the seam for TLS and SASL: it gets
-    the connected socket and the host, and returns the socket to use.
+    the connected socket and the host, and returns the socket to use. What it made expire is renewed before the first
+    request after its time at which no other is in flight: nobody else uses the socket then.
     """
 
     def __init__(
@@ -82,10 +103,11 @@ class Connection:
         self._lock = threading.Lock()
         self._closed = False
         self._head = memoryview(bytearray(4))
+        self._session: Session | None = None
         try:
             self._socket = _connect(host, port, connect_timeout_ms, receive_buffer_bytes)
             if wrap is not None:
-                self._socket = _wrapped(self._socket, host, wrap)
+                self._socket, self._session = _wrapped(self._socket, host, wrap)
         except AuthenticationFailed as error:
             raise AuthenticationFailed(f"{host}:{port}: {error}") from None
         except OSError as error:
@@ -104,6 +126,8 @@ class Connection:
         """Send and return the correlation id. `answered` is False for a request without response (acks=0)."""
         if self._closed:
             raise ConnectionFailed(f"connection to {self.host}:{self.port} is closed")
+        if self._session is not None and not self._in_flight and self._session.is_due():
+            self._renew(self._session)
         header = RequestHeader(message.API_KEY, version, self._ids.take(), self.client_id)
         parts: list[Any] = list(encode_request_parts(header, message))
         if answered:
@@ -158,6 +182,16 @@ class Connection:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _renew(self, session: Session) -> None:
+        try:
+            self._socket.settimeout(self._socket_timeout_ms / 1000)
+            session.renew(self._socket)
+        except AuthenticationFailed as error:
+            self.close()
+            raise AuthenticationFailed(f"{self.host}:{self.port}: {error}") from None
+        except OSError as error:
+            self._fail(error)
+
     def _fail(self, error: OSError) -> NoReturn:
         was_closed = self._closed
         self.close()
@@ -191,10 +225,11 @@ class Connection:
             filled += count
 
 
-def _wrapped(sock: socket.socket, host: str, wrap: SocketWrapper) -> socket.socket:
+def _wrapped(sock: socket.socket, host: str, wrap: SocketWrapper) -> tuple[socket.socket, Session | None]:
     """Closes what it cannot secure."""
     try:
-        return wrap(sock, host)
+        made = wrap(sock, host)
+        return made if isinstance(made, Secured) else (made, None)
     except BaseException:
         sock.close()
         raise

@@ -7,15 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from network.client.connection import Secured
 from network.sasl.clients import client_mechanism
 from network.sasl.jaas import JaasError, parse_single
-from network.sasl.login import log_in
+from network.sasl.login import login_wrapper
 from network.tls.client import tls_wrapper
 from network.tls.settings import KEYS as TLS_KEYS
 from network.tls.settings import read_settings
 
 if TYPE_CHECKING:
-    from network.client.connection import SocketWrapper
+    from network.client.connection import Session, SocketWrapper
     from timer.clock import Clock
 
 CLIENT_KEYS = ("security.protocol", "sasl.mechanism", "sasl.jaas.config", *TLS_KEYS)
@@ -61,10 +62,12 @@ def chain(wrappers: list[SocketWrapper]) -> SocketWrapper | None:
     if not wrappers:
         return None
 
-    def wrap(sock: socket.socket, host: str) -> socket.socket:
+    def wrap(sock: socket.socket, host: str) -> socket.socket | Secured:
+        session: Session | None = None
         for each in wrappers:
-            sock = each(sock, host)
-        return sock
+            made = each(sock, host)
+            sock, session = made if isinstance(made, Secured) else (made, session)
+        return sock if session is None else Secured(sock, session)
 
     return wrap
 
@@ -78,10 +81,4 @@ def _login(properties: Mapping[str, str], clock: Clock) -> SocketWrapper:
         make = client_mechanism(mechanism, parse_single(text).options, clock)
     except JaasError as error:
         raise ValueError(f"sasl.jaas.config: {error}") from None
-    client_id = properties.get("client.id", "")
-
-    def wrap(sock: socket.socket, host: str) -> socket.socket:
-        log_in(sock, make, client_id)
-        return sock
-
-    return wrap
+    return login_wrapper(make, properties.get("client.id", ""), clock)

@@ -1,4 +1,5 @@
-"""The client's side of an authentication over a blocking socket, before its first request (KIP-43, KIP-152).
+"""The client's side of an authentication over a blocking socket, before its first request (KIP-43, KIP-152), and again
+before the session ends that the broker has given it (KIP-368).
 
 ApiVersions is not asked: SaslHandshake version 1 and SaslAuthenticate version 1 are served by every broker since 1.0.
 """
@@ -9,7 +10,7 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from network.client.connection import AuthenticationFailed
+from network.client.connection import AuthenticationFailed, Secured
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode, ProtocolError
 from network.protocol.header import RequestHeader, decode_response, encode_request
@@ -18,14 +19,53 @@ from network.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from network.sasl.mechanism import ClientMechanism, SaslAuthenticationError, SaslError
 
 if TYPE_CHECKING:
+    from network.client.connection import SocketWrapper
     from network.protocol.message import Request
+    from timer.clock import Clock
 
 MAX_ROUNDS = 10
 MAX_RESPONSE_BYTES = 512 << 10
 _HANDSHAKE_VERSION, _AUTHENTICATE_VERSION = 1, 1
 
+_EARLIEST_PERCENT, _PERCENTS = 85, 11
+# A broker takes no second authentication within a second.
+_EARLIEST_MS = 1_000
+
 MakeMechanism = Callable[[], ClientMechanism]
 """A new exchange with the credentials that hold now."""
+
+
+def login_wrapper(make: MakeMechanism, client_id: str, clock: Clock) -> SocketWrapper:
+    """Logs in on connected sockets, and again where sessions end."""
+
+    def wrap(sock: socket.socket, host: str) -> Secured:
+        session = SaslSession(make, client_id, clock)
+        session.renew(sock)
+        return Secured(sock, session)
+
+    return wrap
+
+
+class SaslSession:
+    """Due after 85 to 95 % of the time that the broker keeps the session; of many connections not all at once, for that
+    depends on the port."""
+
+    def __init__(self, make: MakeMechanism, client_id: str, clock: Clock) -> None:
+        self._make = make
+        self._client_id = client_id
+        self._clock = clock
+        self._due_ms: int | None = None
+
+    def is_due(self) -> bool:
+        return self._due_ms is not None and self._clock.monotonic_ms() >= self._due_ms
+
+    def renew(self, sock: socket.socket) -> None:
+        """Raises as `log_in` does."""
+        lifetime_ms = log_in(sock, self._make, self._client_id)
+        self._due_ms = None
+        if lifetime_ms > 0:
+            percent = _EARLIEST_PERCENT + sock.getsockname()[1] % _PERCENTS
+            self._due_ms = self._clock.monotonic_ms() + max(lifetime_ms * percent // 100, _EARLIEST_MS)
 
 
 def log_in(sock: socket.socket, make: MakeMechanism, client_id: str = "") -> int:

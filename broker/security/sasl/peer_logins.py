@@ -3,7 +3,6 @@ of that mechanism names for the listener."""
 
 from __future__ import annotations
 
-import socket
 from typing import TYPE_CHECKING
 
 from broker.config.keys import ConfigError
@@ -11,7 +10,7 @@ from broker.config.listener_values import ListenerValues
 from broker.security.sasl.jaas_sources import JaasSources
 from network.sasl.clients import SERVED, client_mechanism
 from network.sasl.jaas import JaasError
-from network.sasl.login import log_in
+from network.sasl.login import login_wrapper
 
 if TYPE_CHECKING:
     from broker.config.kafka_config import KafkaConfig
@@ -47,10 +46,4 @@ class PeerLogins:
             make = client_mechanism(mechanism, self._jaas.options(listener, mechanism), self._clock)
         except JaasError as error:
             raise ConfigError(f"{KEY}: the listener {listener}: {error}") from None
-        client_id = str(self._config.broker_id)
-
-        def wrap(sock: socket.socket, host: str) -> socket.socket:
-            log_in(sock, make, client_id)
-            return sock
-
-        return wrap
+        return login_wrapper(make, str(self._config.broker_id), self._clock)
