@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.dev.polling import wait_until
-from tests.support.cluster import CLOCK, START_TIMEOUT_MS, Cluster
+from tests.support.cluster import Cluster
 from tests.support.zookeeper import zookeeper_client
 
 
@@ -26,13 +25,7 @@ def test_a_broker_with_dynamic_security_does_not_start(
     with zookeeper_client(connect) as client:
         client.create("/config/brokers/0", json.dumps({"version": 1, "config": {name: value}}).encode(), makepath=True)
     (broker,) = Cluster(["odradek"], tmp_path, connect).brokers
-    broker.start()
-    process = broker.process
-    assert process is not None
-    try:
-        assert wait_until(lambda: not process.is_running, CLOCK, START_TIMEOUT_MS)
-    finally:
-        process.kill()
+    broker.fail_to_start()
     lines = [line for line in broker.log_tail().splitlines() if "could not be started" in line]
     assert len(lines) == 1
     assert text in lines[0]

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from kazoo.exceptions import NoAuthError
 
-from broker.dev.polling import wait_until
 from broker.dev.processes import free_ports
 from broker.dev.zookeeper import ZooKeeperServer
 from tests.support import wire
-from tests.support.cluster import CLOCK, START_TIMEOUT_MS, Cluster
+from tests.support.cluster import CLOCK, Cluster
 from tests.support.zookeeper import zookeeper_client
 
 MODULE = "org.apache.zookeeper.server.auth.DigestLoginModule"
@@ -89,13 +88,7 @@ def test_a_broker_that_cannot_log_in_does_not_start(
     if password is not None:
         log_in_by(cluster, jaas(tmp_path / "client.conf", "Client", username="odradek", password=password))
     (broker,) = cluster.brokers
-    broker.start()
-    process = broker.process
-    assert process is not None
-    try:
-        assert wait_until(lambda: not process.is_running, CLOCK, START_TIMEOUT_MS)
-    finally:
-        process.kill()
+    broker.fail_to_start()
     lines = [line for line in broker.log_tail().splitlines() if "could not be started" in line]
     assert len(lines) == 1, broker.log_tail()
     assert said.lower() in lines[0].lower()

@@ -10,14 +10,13 @@ import pytest
 from kazoo.exceptions import NoAuthError
 
 from broker.config.kafka_config import KafkaConfig
-from broker.dev.polling import wait_until
 from broker.security.zookeeper_tls import zookeeper_tls
 from controller.zk.kazoo_session import KazooSession
 from controller.zk.ops import Create, GetData, SetData
 from controller.zk.session import ConnectTimeoutError
 from tests.support import wire
 from tests.support.certificates import PASSWORD, Authority
-from tests.support.cluster import CLOCK, START_TIMEOUT_MS, Cluster
+from tests.support.cluster import CLOCK, Cluster
 from tests.support.zookeeper import zookeeper_client
 from tests.support.zookeeper_tls import TlsZooKeeper
 
@@ -149,12 +148,6 @@ def test_a_broker_without_a_certificate_has_no_znodes_of_its_own(
     settings = {**ENABLED, **NETTY, **stores(authority, tmp_path), "zookeeper.set.acl": "true"}
     del settings["zookeeper.ssl.keystore.location"]
     (broker,) = Cluster(["odradek"], tmp_path, server.secure, settings).brokers
-    broker.start()
-    process = broker.process
-    assert process is not None
-    try:
-        assert wait_until(lambda: not process.is_running, CLOCK, START_TIMEOUT_MS)
-    finally:
-        process.kill()
+    broker.fail_to_start()
     assert "zookeeper.set.acl is true, but there is no login to ZooKeeper" in broker.log_tail()
     assert "Traceback" not in broker.log_tail()

@@ -111,6 +111,16 @@ class Broker:
         if not wait_until(listening, CLOCK, START_TIMEOUT_MS):
             raise AssertionError(f"broker {self.broker_id} does not listen:\n{self.log_tail()}")
 
+    def fail_to_start(self) -> None:
+        """Start the process and wait until it has ended by itself."""
+        self.start()
+        process = self.process
+        assert process is not None
+        try:
+            assert wait_until(lambda: not process.is_running, CLOCK, START_TIMEOUT_MS)
+        finally:
+            process.kill()
+
     def stop(self) -> int:
         """Controlled shutdown; returns the exit code."""
         assert self.process is not None

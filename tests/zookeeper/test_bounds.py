@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import socket
+import ssl
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,12 +27,13 @@ ZNODES = 100_000
 WATCHES = 10_000
 BATCH = 2_000
 SEED = 39
+LOG = "bounds.log"
 
 
 @pytest.fixture(scope="module")
 def embedded_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """One of this file's own: what is compared elsewhere counts what was ever created."""
-    server = EmbeddedZooKeeper(None, free_ports(1)[0], tmp_path_factory.mktemp("bounds") / "log")
+    server = EmbeddedZooKeeper(None, free_ports(1)[0], tmp_path_factory.getbasetemp() / LOG)
     try:
         server.wait_until_ready(CLOCK)
         yield server.connect
@@ -81,6 +83,14 @@ def test_a_hostile_client_is_cut_off_alone(embedded_server: str, what: str) -> N
                 pass
     assert client.call(codes.EXISTS, wire.read_bytes("/"))[1] == codes.OK
     client.close()
+
+
+def test_who_speaks_tls_is_told_of_in_the_log(embedded_server: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    context = ssl.create_default_context()
+    with _connected(embedded_server) as plain, pytest.raises(OSError):
+        context.wrap_socket(plain, server_hostname="localhost")
+    log = tmp_path_factory.getbasetemp() / LOG
+    assert wait_until(lambda: "TLS, which the embedded ZooKeeper does not speak" in log.read_text(), CLOCK, 60_000)
 
 
 @pytest.mark.parametrize("what", ANSWERED)
