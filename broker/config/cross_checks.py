@@ -99,6 +99,7 @@ def _check_logs(values: Mapping[str, Any], require: Any) -> None:
 
 def _check_ids(values: Mapping[str, Any], require: Any) -> None:
     generated = values["broker.id.generation.enable"]
+    require(values["broker.id"] >= -1, "broker.id must be at least -1")
     require(values["node.id"] == values["broker.id"], "You must set `node.id` to the same value as `broker.id`.")
     require(
         not generated or values["broker.id"] <= values["reserved.broker.max.id"],

@@ -141,9 +141,10 @@ class KafkaConfig:
                                 texts.pop(member, None)
             texts.update(level)
         values = _parse_all(texts)
+        # Before the id of this run is put in: one that ZooKeeper generated is above what a file may have.
+        check_values(values)
         values["broker.id"] = self._values["broker.id"]
         values["node.id"] = self._values["node.id"]
-        check_values(values)
         return values
 
     def advertised_endpoints(self, bound_ports: Mapping[str, int]) -> list[Endpoint]:
@@ -156,8 +157,9 @@ class KafkaConfig:
 
     def with_listeners(self, named: Mapping[str, str]) -> KafkaConfig:
         """The file's configuration with other keys of listeners. Raises `ConfigError` for listeners that cannot be."""
-        ids = {"broker.id": str(self.broker_id), "node.id": str(self.broker_id)}
-        return KafkaConfig({**self.originals, **ids, **named})
+        new = KafkaConfig({**self.originals, **named})
+        new.set_broker_id(self.broker_id)
+        return new
 
     def resolve_listeners(self) -> None:
         """What follows from the keys of listeners. A broker asks once more when it has read the dynamic values, before

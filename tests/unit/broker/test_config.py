@@ -43,6 +43,7 @@ def test_default_listener_is_loopback() -> None:
         ({"queued.max.request.bytes": "100"}, "queued.max.request.bytes"),
         ({"connections.max.idle.ms": "100"}, "connections.max.idle.ms"),
         ({"broker.id": "1001"}, "reserved.broker.max.id"),
+        ({"broker.id": "-5"}, "at least -1"),
         ({"inter.broker.protocol.version": "9.9"}, "9.9"),
         ({"listeners": "PLAINTEXT://:9092,PLAINTEXT://:9093"}, "different name"),
         ({"listeners": "A://:9092", "listener.security.protocol.map": "B:PLAINTEXT"}, "No security protocol"),
@@ -101,6 +102,14 @@ def test_invalid_dynamic_value_changes_nothing() -> None:
     with pytest.raises(ConfigError):
         values.use_dynamic({"num.io.threads": "none"}, {})
     assert values.dynamic_broker == {}
+
+
+def test_dynamic_values_hold_for_a_generated_id() -> None:
+    values = config()
+    values.set_broker_id(1001)
+    assert values.use_dynamic({"num.io.threads": "5"}, {}) == {"num.io.threads": (4, 5)}
+    assert values.broker_id == 1001
+    assert values.with_listeners({"listeners": "PLAINTEXT://127.0.0.1:9095"}).broker_id == 1001
 
 
 def test_topic_keys_all_have_a_default_text() -> None:
