@@ -125,7 +125,7 @@ def _disk_problems(directories: Iterable[str]) -> Iterable[str]:
         state = os.statvfs(there)
         if state.f_flag & os.ST_RDONLY:
             yield f"log directory {name} is on a read-only file system; mount it writable, or correct log.dirs"
-        elif state.f_bavail == 0 or (state.f_files and state.f_favail == 0):
+        elif (state.f_blocks and state.f_bavail == 0) or (state.f_files and state.f_favail == 0):
             yield f"the disk of log directory {name} is full; make room there and start again"
         elif not os.access(there, os.W_OK | os.X_OK):
             yield f"log directory {name} may not be written by user {os.geteuid()}; give it to that user"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -44,6 +45,13 @@ def check_values(values: Mapping[str, Any]) -> None:
             raise ConfigError(text)
 
     require(bool(values["zookeeper.connect"]), "Missing required configuration `zookeeper.connect`")
+    for server in str(values["zookeeper.connect"] or "").partition("/")[0].split(","):
+        # A host alone stands for port 2181; an address of IPv6 is in brackets.
+        port = re.search(r"(?:^[^:]*|\]):(.*)$", server.strip())
+        require(
+            port is None or (port[1].isdecimal() and 0 < int(port[1]) < 65536),
+            f"zookeeper.connect: {server.strip()!r} has an impossible port",
+        )
     require(not values["process.roles"], "process.roles must be empty: only ZooKeeper mode is supported")
     wait = values["replica.fetch.wait.max.ms"]
     require(

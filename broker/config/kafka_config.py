@@ -44,7 +44,10 @@ class KafkaConfig:
     @classmethod
     def from_file(cls, path: str | Path | None, overrides: Mapping[str, str] | None = None) -> KafkaConfig:
         """Read `server.properties`; `overrides` (from `--override key=value`) win over it."""
-        properties = parse_properties(Path(path).read_text(encoding="utf-8")) if path else {}
+        try:
+            properties = parse_properties(Path(path).read_text(encoding="utf-8")) if path else {}
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{path} is not text in UTF-8: {error}") from None
         properties.update(overrides or {})
         return cls(properties)
 

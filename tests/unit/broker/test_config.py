@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from broker.config.broker_keys import BROKER_KEYS
@@ -43,6 +45,8 @@ def test_default_listener_is_loopback() -> None:
         ({"queued.max.request.bytes": "100"}, "queued.max.request.bytes"),
         ({"connections.max.idle.ms": "100"}, "connections.max.idle.ms"),
         ({"broker.id": "1001"}, "reserved.broker.max.id"),
+        ({"zookeeper.connect": "a:2181,b:many/chroot"}, "'b:many' has an impossible port"),
+        ({"zookeeper.connect": "[::1]:99999"}, "impossible port"),
         ({"broker.id": "-5"}, "at least -1"),
         ({"inter.broker.protocol.version": "9.9"}, "9.9"),
         ({"listeners": "PLAINTEXT://:9092,PLAINTEXT://:9093"}, "different name"),
@@ -153,3 +157,10 @@ def test_versions() -> None:
     assert (old.offset_for_leader_epoch_request_version, old.uses_alter_partition) == (3, False)
     assert new.uses_alter_partition
     assert new.uses_topic_ids
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_bytes(b"broker.rack=caf\xe9\n")
+    with pytest.raises(ConfigError, match=r"server\.properties is not text in UTF-8"):
+        KafkaConfig.from_file(file)
