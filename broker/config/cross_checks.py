@@ -47,7 +47,7 @@ def check_values(values: Mapping[str, Any]) -> None:
     require(bool(values["zookeeper.connect"]), "Missing required configuration `zookeeper.connect`")
     for server in str(values["zookeeper.connect"] or "").partition("/")[0].split(","):
         # A host alone stands for port 2181; an address of IPv6 is in brackets.
-        port = re.search(r"(?:^[^:]*|\]):(.*)$", server.strip())
+        port = re.fullmatch(r"(?:\[.*\]|[^:\[]*):(.+)", server.strip())
         require(
             port is None or (port[1].isdecimal() and 0 < int(port[1]) < 65536),
             f"zookeeper.connect: {server.strip()!r} has an impossible port",

@@ -116,6 +116,11 @@ def test_dynamic_values_hold_for_a_generated_id() -> None:
     assert values.with_listeners({"listeners": "PLAINTEXT://127.0.0.1:9095"}).broker_id == 1001
 
 
+@pytest.mark.parametrize("servers", ["a", "a:1,b/chroot:x", "[::1]", "[::1]:2181,a:2181/c"])
+def test_addresses_of_zookeeper(servers: str) -> None:
+    assert config(zookeeper_connect=servers)["zookeeper.connect"] == servers
+
+
 def test_topic_keys_all_have_a_default_text() -> None:
     defaults = topic_defaults(config())
     assert set(defaults) == set(TOPIC_KEYS)
