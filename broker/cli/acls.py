@@ -10,6 +10,7 @@ import click
 
 from broker.cli.client import bootstrap_option, cluster, describe
 from broker.cli.errors import CommandError
+from broker.cli.output import line, listing, say
 from broker.requests.authorization import CLUSTER_NAME, Operation, ResourceType
 from broker.security.acls import ALL_OPERATIONS, ALLOW, ANY, DENY, LITERAL, MATCH, PREFIXED
 from network.protocol.messages.create_acls import AclCreation, CreateAclsRequest
@@ -86,7 +87,11 @@ def add(
     """Allow (or deny) principals operations on resources."""
     resources = _resources(options)
     if not resources:
-        raise CommandError("name a --topic, --group, --transactional-id or --cluster", exit_code=2)
+        raise CommandError(
+            "name a --topic, --group, --transactional-id, --delegation-token, --user-principal or --cluster",
+            exit_code=2,
+        )
+    _check_principals(principals)
     creations = [
         AclCreation(
             resource_type=kind,
@@ -102,7 +107,8 @@ def add(
     with cluster(bootstrap_server) as client:
         results = client.call_any(CreateAclsRequest(creations=creations)).results
     _check((result.error_code, result.error_message) for result in results)
-    click.echo(f"Added {len(creations)} ACLs.")
+    added = [_facts((each.resource_type, each.resource_name, each.resource_pattern_type), each) for each in creations]
+    listing(added, lambda: click.echo(f"Added {_count(len(added))}."))
 
 
 def _filter_options(function: F) -> F:
@@ -128,6 +134,7 @@ def _filter_options(function: F) -> F:
 def _filters(
     principal: str | None, host: str | None, operation: str | None, permission: str | None, pattern: str, **options: Any
 ) -> list[DeleteAclsFilter]:
+    _check_principals([] if principal is None else [principal])
     resources: list[tuple[int, str | None]] = [*_resources(options)] or [(ANY, None)]
     return [
         DeleteAclsFilter(
@@ -149,7 +156,7 @@ def _filters(
 @_resource_options
 def list_(bootstrap_server: str, **options: Any) -> None:
     """List ACLs, all without a filter."""
-    lines: set[str] = set()
+    found: dict[str, dict[str, object]] = {}
     with cluster(bootstrap_server) as client:
         for each in _filters(**options):
             request = DescribeAclsRequest(**{field.name: getattr(each, field.name) for field in each.FIELDS})
@@ -157,9 +164,9 @@ def list_(bootstrap_server: str, **options: Any) -> None:
             _check([(answer.error_code, answer.error_message)])
             for resource in answer.resources:
                 about = (resource.resource_type, resource.resource_name, resource.pattern_type)
-                lines.update(_line(about, acl) for acl in resource.acls)
-    for line in sorted(lines):
-        click.echo(line)
+                found.update((_text(about, acl), _facts(about, acl)) for acl in resource.acls)
+    for text, facts in sorted(found.items()):
+        say(text, **facts)
 
 
 @command.command("remove")
@@ -171,23 +178,50 @@ def remove(bootstrap_server: str, force: bool, **options: Any) -> None:
     """Remove the ACLs that a filter means."""
     filters = _filters(**options)
     if not force:
-        click.confirm("Remove every ACL that `odradek acls list` shows for these options?", abort=True)
+        try:
+            click.confirm("Remove every ACL that `odradek acls list` shows for these options?", abort=True, err=True)
+        except click.Abort:
+            raise CommandError("nothing was removed; --force does not ask", exit_code=130) from None
     with cluster(bootstrap_server) as client:
         results = client.call_any(DeleteAclsRequest(filters=filters)).filter_results
     _check((result.error_code, result.error_message) for result in results)
     removed = [acl for result in results for acl in result.matching_acls]
     _check((acl.error_code, acl.error_message) for acl in removed)
     for acl in removed:
-        click.echo(_line((acl.resource_type, acl.resource_name, acl.pattern_type), acl))
-    click.echo(f"Removed {len(removed)} ACLs.")
+        about = (acl.resource_type, acl.resource_name, acl.pattern_type)
+        say(_text(about, acl), **_facts(about, acl))
+    line(f"Removed {_count(len(removed))}.")
 
 
-def _line(about: tuple[int, str, int], acl: Any) -> str:
+def _check_principals(principals: Iterable[str]) -> None:
+    for principal in principals:
+        kind, colon, _ = principal.partition(":")
+        if not kind or not colon:
+            raise CommandError(f"--principal {principal!r} is not TYPE:NAME, as in User:alice", exit_code=2)
+
+
+def _text(about: tuple[int, str, int], acl: Any) -> str:
+    how = "" if about[2] == LITERAL else f" ({_PATTERN_NAMES[about[2]]})"
+    return "{resource} {name}{how}: {permission} {principal} {operation} from {host}".format(
+        how=how, **_facts(about, acl)
+    )
+
+
+def _facts(about: tuple[int, str, int], acl: Any) -> dict[str, object]:
     kind, name, pattern = about
-    what = ResourceType(kind).name.lower().replace("_", "-")
-    how = "" if pattern == LITERAL else f" ({_PATTERN_NAMES[pattern]})"
-    operation = _OPERATION_NAMES[acl.operation]
-    return f"{what} {name}{how}: {_PERMISSION_NAMES[acl.permission_type]} {acl.principal} {operation} from {acl.host}"
+    return {
+        "resource": ResourceType(kind).name.lower().replace("_", "-"),
+        "name": name,
+        "pattern": _PATTERN_NAMES[pattern],
+        "permission": _PERMISSION_NAMES[acl.permission_type],
+        "principal": acl.principal,
+        "operation": _OPERATION_NAMES[acl.operation],
+        "host": acl.host,
+    }
+
+
+def _count(number: int) -> str:
+    return "1 ACL" if number == 1 else f"{number} ACLs"
 
 
 def _check(errors: Iterable[tuple[int, str | None]]) -> None:

@@ -195,6 +195,10 @@ def test_odradek_acls(secured: World, kind: Any) -> None:
         "topic cli- (prefixed): allow User:carol describe from *",
         "topic cli- (prefixed): allow User:carol read from *",
     ]
+    listed = json.loads(odradek(cluster, "acls", "list", "--principal", "User:carol", "--group", "cli-g", "--json"))
+    assert [(each["name"], each["pattern"], each["operation"]) for each in listed] == [
+        ("cli-g", "prefixed", "describe"), ("cli-g", "prefixed", "read"),
+    ]  # fmt: skip
     removed = odradek(cluster, "acls", "remove", "--principal", "User:carol", "--operation", "read", "--force")
     assert removed.splitlines()[-1] == "Removed 2 ACLs."
     assert odradek(cluster, "acls", "list", "--principal", "User:carol").splitlines() == [
@@ -202,6 +206,8 @@ def test_odradek_acls(secured: World, kind: Any) -> None:
         "topic cli- (prefixed): allow User:carol describe from *",
     ]
     assert "odradek: " in odradek(cluster, "acls", "add", "--principal", "User:x", "--operation", "all", code=2)
+    nobody = ("--principal", "carol", "--operation", "all", "--topic", "cli-topic")
+    assert "'carol' is not TYPE:NAME" in odradek(cluster, "acls", "add", *nobody, code=2)
 
 
 def test_kafkas_tool(secured: World) -> None:
