@@ -23,7 +23,9 @@ def command(bootstrap_server: str, broker_id: int | None) -> None:
     with cluster(bootstrap_server) as client:
         brokers = client.brokers()
         if broker_id is not None and broker_id not in brokers:
-            raise CommandError(f"there is no broker {broker_id}; there are {', '.join(map(str, sorted(brokers)))}")
+            raise CommandError(
+                f"there is no broker {broker_id}; those that run: {', '.join(map(str, sorted(brokers)))}"
+            )
         wanted = sorted(brokers) if broker_id is None else [broker_id]
         served = {each: client.versions(each) for each in wanted}
     rows(["KEY", "API", "BROKERS", "MIN", "MAX", "USABLE"], _table(served))

@@ -125,6 +125,8 @@ def _drain(client: ClusterClient, metadata: ClusterMetadata, after: Replicas, br
     ]
     if leaderless:
         raise CommandError(f"nothing can be copied of partitions without leader: {names(leaderless)}")
+    if not metadata.brokers.keys() - {broker_id}:
+        raise CommandError(f"broker {broker_id} cannot leave: no other broker runs that could take its replicas")
     sizes = largest_sizes(client)
     brokers = [Broker(each.id, each.rack) for each in metadata.brokers.values()]
     placements = [Placement(*tp, list(replicas), sizes.get(tp, 0)) for tp, replicas in sorted(after.items())]

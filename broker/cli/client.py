@@ -152,4 +152,6 @@ def describe(code: int, message: str | None) -> str:
         elif " " not in message:
             message = f"there is no topic or partition {message}"
     cure = f"; {CURES[error]}" if error in CURES else ""
+    if error is ErrorCode.INVALID_TOPIC_EXCEPTION and message and "collides" in message:
+        cure = "; '.' and '_' count as the same: choose another name"
     return f"{message or error.message} ({error.name}){cure}"

@@ -170,4 +170,8 @@ def _broker_id(name: str) -> int:
 def _problem(what: str, code: int, message: str | None) -> str:
     if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return f"{what} does not exist (UNKNOWN_TOPIC_OR_PARTITION); `odradek topics list` shows those that do"
+    if code == ErrorCode.INVALID_CONFIG and what.startswith("broker-logger "):
+        return f"{what}: {message} (INVALID_CONFIG); `odradek configs describe --{what}` shows the loggers"
+    if code == ErrorCode.INVALID_REQUEST and what.startswith("group "):
+        return f"{what}: groups have configs only with group.coordinator.rebalance.protocols=classic,consumer"
     return f"{what}: {describe(code, message)}"

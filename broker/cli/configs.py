@@ -147,9 +147,8 @@ def _change(bootstrap_server: str, entity: Entity, wanted: dict[str, str | None]
         change(client, entity, wanted, validate_only=True)
         if not dry_run:
             change(client, entity, wanted, validate_only=False)
-    for key, value in wanted.items():
-        _show_change(entity, key, before.get(key), value, dry_run)
-    line(f"Nothing was changed in {entity}." if dry_run else f"Changed {entity}.")
+    changes = [_show_change(entity, key, before.get(key), value, dry_run) for key, value in wanted.items()]
+    line(f"Nothing was changed in {entity}." if dry_run or not any(changes) else f"Changed {entity}.")
 
 
 def _before(client: ClusterClient, entity: Entity) -> dict[str, Value]:
@@ -158,8 +157,8 @@ def _before(client: ClusterClient, entity: Entity) -> dict[str, Value]:
     return {value.key: value for value in configs_of(client, entity, entity.name or "")}
 
 
-def _show_change(entity: Entity, key: str, before: Value | None, value: str | None, dry_run: bool) -> None:
-    """`- key=old` and `+ key=new`; a line with a space in front where nothing changes."""
+def _show_change(entity: Entity, key: str, before: Value | None, value: str | None, dry_run: bool) -> bool:
+    """Whether it is one: `- key=old` and `+ key=new`; a line with a space in front where nothing changes."""
     old = None if before is None else before.shown
     new = value if value is not None else None if before is None else before.below if before.own else before.value
     sensitive = before is not None and before.sensitive
@@ -167,7 +166,8 @@ def _show_change(entity: Entity, key: str, before: Value | None, value: str | No
         old, new = (HIDDEN if old is not None else None), (HIDDEN if value is not None else None)
     own = before is not None and before.own
     lines = []
-    if old == new and not sensitive and own == (value is not None):
+    same = old == new and not sensitive and own == (value is not None)
+    if same:
         lines = [f"  {key}={new}" if new is not None else f"  {key} is not set"]
     else:
         if old is not None:
@@ -178,3 +178,4 @@ def _show_change(entity: Entity, key: str, before: Value | None, value: str | No
             lines.append(f"+ {key} has its default again")
     facts = {"entity": str(entity), "key": key, "before": old, "after": new, "applied": not dry_run}
     say("\n".join(lines), **facts)
+    return not same

@@ -32,7 +32,8 @@ CURES = {
     ErrorCode.OFFSET_OUT_OF_RANGE: "`odradek get-offsets` shows the last offsets, with --time earliest the first",
     ErrorCode.BROKER_NOT_AVAILABLE: "`odradek brokers list` shows the brokers",
     ErrorCode.LEADER_NOT_AVAILABLE: _HEALTH,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE: _HEALTH,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: f"{_HEALTH}; fewer than three brokers need offsets.topic.replication.factor=1 "
+    "and transaction.state.log.replication.factor=1",
     ErrorCode.REQUEST_TIMED_OUT: _HEALTH,
     ErrorCode.KAFKA_STORAGE_ERROR: "`odradek log-dirs` shows the directory that has failed",
     ErrorCode.UNSUPPORTED_VERSION: "`odradek api-versions` shows what the brokers serve",
@@ -59,6 +60,15 @@ def unreachable(servers: str, error: BaseException) -> str:
     where = next((found for each in causes if (found := re.search(r"cannot connect to (\S+):(\d+)", str(each)))), None)
     if any(isinstance(each, socket.gaierror) for each in causes):
         cure = "the name is not known: correct it, or the name service"
+    elif "CERTIFICATE_REQUIRED" in text:
+        cure = (
+            "the broker wants a certificate of yours: name it in ssl.keystore.location in the file of --command-config"
+        )
+    elif "CERTIFICATE_VERIFY_FAILED" in text:
+        cure = (
+            "the broker's certificate is of another name or authority: correct the address, or ssl.truststore.location "
+            "in the file of --command-config"
+        )
     elif any(isinstance(each, ConnectionRefusedError) for each in causes):
         cure = "nothing listens there: start the broker, or correct the address"
     elif any(isinstance(each, ProtocolError) for each in causes) or "closed by the peer" in text:

@@ -20,7 +20,11 @@ _NUMBERS = re.compile(r"(\d*)-(\d*)|(\d+)")
 @click.command("get-offsets")
 @bootstrap_option
 @click.option("--topic", metavar="REGEX", help="Topics whose whole name matches; all without it.")
-@click.option("--partitions", metavar="0,2-4", help="Only these partitions; N- and -N (up to, without N) are ranges.")
+@click.option(
+    "--partitions",
+    metavar="0,2-4",
+    help="Only these partitions; in 2-4 and -4 the last one is not meant, N- goes to the end.",
+)
 @click.option(
     "--topic-partitions", metavar="REGEX:0-5,...", help="Topics with partitions, in place of --topic and --partitions."
 )

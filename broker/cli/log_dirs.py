@@ -75,7 +75,7 @@ def _brokers(client: ClusterClient, text: str | None) -> list[int]:
     wanted = sorted({int(part) for part in text.split(",")})
     missing = [str(each) for each in wanted if each not in known]
     if missing:
-        raise CommandError(f"there is no broker {', '.join(missing)}; there are {', '.join(map(str, known))}")
+        raise CommandError(f"there is no broker {', '.join(missing)}; those that run: {', '.join(map(str, known))}")
     return wanted
 
 

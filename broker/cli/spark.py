@@ -58,5 +58,8 @@ def package(target: Path) -> None:
     """Build the zip for spark-submit --py-files."""
     from spark_jobs.package import build_zip
 
-    count = build_zip(target)
+    try:
+        count = build_zip(target)
+    except OSError as error:
+        raise CommandError(f"{target} cannot be written: {error.strerror}") from None
     click.echo(f"{target}: {count} files. Use it as: spark-submit --py-files {target} job.py")

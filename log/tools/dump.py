@@ -90,7 +90,7 @@ def dump_file(path: str | os.PathLike[str], options: DumpOptions) -> Iterator[It
     elif name in _READERS_BY_NAME:
         yield from _READERS_BY_NAME[name](path)
     else:
-        raise ValueError(f"{path} is no file of a data directory that this tool knows")
+        raise ValueError("no file of a data directory that this tool knows")
 
 
 def _base_offset(path: Path) -> int:

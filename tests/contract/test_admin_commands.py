@@ -37,7 +37,7 @@ def test_api_versions(cluster: Cluster) -> None:
     table = odradek(cluster, "api-versions", "--broker", "0").out.splitlines()
     assert table[0].split() == ["KEY", "API", "BROKERS", "MIN", "MAX", "USABLE"]
     assert len(table) == len(rows) + 1
-    assert "there is no broker 7; there are 0" in odradek(cluster, "api-versions", "--broker", "7", code=1).err
+    assert "there is no broker 7; those that run: 0" in odradek(cluster, "api-versions", "--broker", "7", code=1).err
 
 
 def test_get_offsets(cluster: Cluster, topic: str) -> None:
@@ -80,7 +80,7 @@ def test_log_dirs(cluster: Cluster, topic: str) -> None:
     ]
     table = odradek(cluster, "log-dirs", "--topic-list", topic, "--replicas").out.splitlines()
     assert [line.split()[2] for line in table] == ["PARTITION", f"{topic}-0", f"{topic}-1"]
-    assert "there is no broker 7; there are 0" in odradek(cluster, "log-dirs", "--broker-list", "0,7", code=1).err
+    assert "there is no broker 7; those that run: 0" in odradek(cluster, "log-dirs", "--broker-list", "0,7", code=1).err
 
 
 def test_configs_of_a_topic(cluster: Cluster, topic: str) -> None:
