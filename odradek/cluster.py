@@ -173,7 +173,7 @@ class Cluster:
     ) -> None:
         """Every broker knows the topic, with a leader for each partition, when this returns.
 
-        Without ``replication_factor`` it is 3, or as many as there are brokers.
+        Without ``replication_factor`` it is 3, or as many as there are brokers. ``partitions`` -1: `num.partitions`.
         """
         self._ask(
             "create_topic",

@@ -132,7 +132,7 @@ def kafka_topic(request: pytest.FixtureRequest, kafka: Cluster) -> Iterator[str]
     from odradek.errors import ClusterError
 
     name = f"{re.sub('[^A-Za-z0-9._-]+', '-', request.node.name)[:_NAME_LENGTH]}-{secrets.token_hex(4)}"
-    kafka.create_topic(name)
+    kafka.create_topic(name, -1)  # as many partitions as num.partitions of the marker's config says
     yield name
     try:
         kafka.delete_topic(name)

@@ -151,6 +151,19 @@ def test_kill(kafka_cluster):
     assert "1 passed" in run_pytest(project, source)
 
 
+def test_a_topic_has_the_partitions_of_the_marker(project: Path) -> None:
+    source = """
+import pytest
+from confluent_kafka.admin import AdminClient
+
+@pytest.mark.kafka(config={"num.partitions": 4})
+def test_four(kafka, kafka_topic):
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    assert len(admin.list_topics(kafka_topic, timeout=30).topics[kafka_topic].partitions) == 4
+"""
+    assert "1 passed" in run_pytest(project, source)
+
+
 def test_workers_share_one_broker(project: Path) -> None:
     pytest.importorskip("xdist")
     source = (
