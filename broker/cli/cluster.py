@@ -130,7 +130,7 @@ def health(bootstrap_server: str, disk_warning: int, disk_critical: int, skew_wa
       1  warning: brokers away, partitions under-replicated, a disk filling up, leaders not where they belong
       2  critical: no controller, partitions without leader or under min.insync.replicas, a broker that does not
          answer, a log directory that has failed, a full disk
-      3  unknown: nobody answered
+      3  unknown: nobody answered, or this user may not ask
     """
     limits = Limits(disk_warning, disk_critical, skew_warning)
     picture = _settled(bootstrap_server, limits, wait_ms)

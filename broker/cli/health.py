@@ -19,7 +19,7 @@ from log.topic_partition import TopicPartition
 from network.client.cluster_client import ClusterClient
 from network.client.cluster_metadata import ClusterMetadata, PartitionMetadata
 from network.client.connection import ConnectionFailed
-from network.protocol.errors import ApiError
+from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from network.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
@@ -29,6 +29,7 @@ _TIMEOUT_MS = 5_000
 # Topics of one DescribeConfigs, partitions of one ListOffsets: so that no request gets too large.
 _AT_ONCE = 1_000
 _NAMED = 5
+_FORBIDDEN = "no permission for the cluster (CLUSTER_AUTHORIZATION_FAILED); health needs describe on it"
 
 
 class Severity(IntEnum):
@@ -143,14 +144,16 @@ class Finding:
 
 
 def look(client: ClusterClient) -> Picture:
-    """Ask everything. Raises CommandError, ApiError and OSError where nobody answers at all; a single broker that does
-    not answer is part of the picture."""
+    """Ask everything. Raises CommandError, ApiError and OSError where nobody answers at all, or not to this user; a
+    single broker that does not answer is part of the picture."""
     metadata = client.metadata()
     picture = Picture(metadata, _min_isr(client, sorted(metadata.topics)))
     if metadata.controller_id in metadata.brokers:
         try:
             picture.reassigning = sorted(ongoing(client))
-        except (ApiError, ConnectionFailed):
+        except (ApiError, ConnectionFailed) as error:
+            if isinstance(error, ApiError) and error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+                raise CommandError(_FORBIDDEN) from None
             picture.silent.append(metadata.controller_id)
     ends: dict[TopicPartition, dict[int, int]] = {}
     partitions = picture.partitions

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import cast
+
+import pytest
+
+from broker.cli import health
+from broker.cli.errors import CommandError
 from broker.cli.health import Disk, Finding, Lag, Limits, Picture, Severity, findings
 from log.topic_partition import TopicPartition
+from network.client.cluster_client import ClusterClient
 from network.client.cluster_metadata import BrokerAddress, ClusterMetadata, PartitionMetadata, TopicMetadata
-from network.protocol.errors import ErrorCode
+from network.protocol.errors import ApiError, ErrorCode
 
 LIMITS = Limits(disk_warning=85, disk_critical=95, skew_warning=10)
 
@@ -84,3 +91,17 @@ def test_the_largest_lag() -> None:
     assert seen.largest_lag is None
     seen.lags = [Lag(TopicPartition("t", n), 1, n) for n in (1, 5, 3)]
     assert seen.largest_lag == Lag(TopicPartition("t", 5), 1, 5)
+
+
+def test_who_may_not_ask_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(_: object) -> None:
+        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+    class Client:
+        def metadata(self) -> ClusterMetadata:
+            return picture(partition(0, 0, [0], [0])).metadata
+
+    monkeypatch.setattr(health, "ongoing", forbidden)
+    monkeypatch.setattr(health, "_min_isr", lambda *_: {})
+    with pytest.raises(CommandError, match="needs describe"):
+        health.look(cast(ClusterClient, Client()))
