@@ -174,4 +174,9 @@ def _problem(what: str, code: int, message: str | None) -> str:
         return f"{what}: {message} (INVALID_CONFIG); `odradek configs describe --{what}` shows the loggers"
     if code == ErrorCode.INVALID_REQUEST and what.startswith("group "):
         return f"{what}: groups have configs only with group.coordinator.rebalance.protocols=classic,consumer"
-    return f"{what}: {describe(code, message)}"
+    cure = (
+        "; set it in the broker's file, and restart"
+        if "Cannot update these configs dynamically" in str(message)
+        else ""
+    )
+    return f"{what}: {describe(code, message)}{cure}"

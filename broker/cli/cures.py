@@ -42,6 +42,7 @@ CURES = {
     ErrorCode.GROUP_AUTHORIZATION_FAILED: _ACL,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: _ACL,
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: _ACL,
+    ErrorCode.SECURITY_DISABLED: "set authorizer.class.name on the brokers",
     ErrorCode.SASL_AUTHENTICATION_FAILED: "correct user name and password",
 }
 

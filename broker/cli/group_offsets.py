@@ -75,7 +75,7 @@ def as_partitions(client: ClusterClient, topics: Iterable[str]) -> list[TopicPar
         name, _, numbers = text.partition(":")
         topic = client.metadata([name]).topics[name]
         if topic.error:
-            raise CommandError(f"topic {name}: {topic.error.message}")
+            raise CommandError(describe(topic.error, name))
         if not numbers:
             found.update(TopicPartition(name, number) for number in topic.partitions)
             continue

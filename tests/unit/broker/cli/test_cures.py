@@ -29,3 +29,8 @@ def test_names_of_topics() -> None:
     collides = describe(ErrorCode.INVALID_TOPIC_EXCEPTION, "Topic 'a_b' collides with existing topics: a.b")
     assert collides.endswith("'.' and '_' count as the same: choose another name")
     assert describe(ErrorCode.INVALID_TOPIC_EXCEPTION, None).endswith("a name has letters, digits, '.', '_' and '-'")
+
+
+def test_a_topic_that_a_command_names() -> None:
+    text = describe(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "nope")
+    assert text.startswith("there is no topic or partition nope (UNKNOWN_TOPIC_OR_PARTITION); ")
