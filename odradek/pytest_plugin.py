@@ -92,7 +92,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A marked test gets the session's cluster of these settings: pytest keeps tests with equal ones together."""
     marker = metafunc.definition.get_closest_marker("kafka")
     if marker is not None and "kafka" in metafunc.fixturenames:
-        settings = Settings.of(marker, 1)
+        try:
+            settings = Settings.of(marker, 1)
+        except pytest.UsageError as error:
+            raise pytest.fail.Exception(f"{metafunc.definition.name}: {error}", pytrace=False) from None
         hidden = getattr(pytest, "HIDDEN_PARAM", f"{settings.brokers}-brokers")
         metafunc.parametrize("kafka", [settings], indirect=True, scope="session", ids=[hidden])
 
