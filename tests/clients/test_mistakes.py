@@ -224,6 +224,8 @@ MISTAKES: dict[str, Callable[[Place], tuple[int, str]]] = {
     "an override is no pair": lambda at: at.program("server", "--config", os.devnull, "--override", "nonsense"),
     "the properties are of KRaft mode": lambda at: at.daemon(process_roles="broker"),
     "ZooKeeper is not named": lambda at: at.daemon(zookeeper_connect=""),
+    "the port of ZooKeeper is no number": lambda at: at.daemon(zookeeper_connect="localhost:port"),
+    "a broker's id is below -1": lambda at: at.daemon(broker_id="-5"),
     "a listener has no name": lambda at: at.daemon(listeners="127.0.0.1:9092"),
     "0.0.0.0 is advertised": lambda at: at.daemon(advertised_listeners="PLAINTEXT://0.0.0.0:9092"),
     "ZooKeeper is not up": lambda at: at.daemon(zookeeper_connect="127.0.0.1:1"),
