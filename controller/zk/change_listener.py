@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CHANGE_EXPIRATION_MS = 15 * 60 * 1000
+_NEVER_OLD = float("inf")
 
 
 class ChangeListener:
@@ -51,6 +52,9 @@ class ChangeListener:
         self._last_applied = -1
         self._reload = reload
         self._reload_wanted = False
+        self._made_ms: dict[int, float] = {}
+        """When each notification that is still there was made. What is known here is not read once more: a thousand
+        changes would else cost a million reads, and each further one would wait for a thousand."""
         self._name = f"change-listener{path}"
         self._reruns = Reruns(self._name, self._guarded_run, clock, workers)
 
@@ -87,20 +91,24 @@ class ChangeListener:
                 raise
         numbered = [(sequence_of(name, self._prefix), name) for name in self._client.children(self._path)]
         names = sorted((number, name) for number, name in numbered if number is not None)
+        self._apply_new([(number, name) for number, name in names if number not in self._made_ms])
+        self._made_ms = {number: self._made_ms[number] for number, _ in names if number in self._made_ms}
+        oldest_ms = self._clock.wall_ms() - CHANGE_EXPIRATION_MS
+        outdated = [Delete(f"{self._path}/{name}") for number, name in names if self._made_ms[number] < oldest_ms]
+        if outdated:
+            self._client.session.submit(outdated)
+
+    def _apply_new(self, names: list[tuple[int, str]]) -> None:
         found = self._client.read_all([f"{self._path}/{name}" for _, name in names])
-        outdated: list[Delete] = []
-        now = self._clock.wall_ms()
         for (number, name), item in zip(names, found, strict=True):
             if item is None or item[0] is None:
+                self._made_ms[number] = _NEVER_OLD  # removed by somebody else, or never a notification
                 continue
             data, stat = item
             if number > self._last_applied:
                 self._apply(name, data or b"")
                 self._last_applied = number
-            if now - stat.ctime > CHANGE_EXPIRATION_MS:
-                outdated.append(Delete(f"{self._path}/{name}"))
-        if outdated:
-            self._client.session.submit(outdated)
+            self._made_ms[number] = stat.ctime
 
     def _apply(self, name: str, data: bytes) -> None:
         try:

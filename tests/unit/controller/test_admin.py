@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,6 +16,7 @@ from controller.zk import paths
 from controller.zk.admin import AdminZkClient
 from controller.zk.change_listener import CHANGE_EXPIRATION_MS, ChangeListener
 from controller.zk.client import ZkClient
+from controller.zk.ops import Delete
 from controller.zk.payloads import ReplicaAssignment, TopicZnode
 from controller.zk.session import SessionExpiredError
 from network.protocol.errors import ApiError, ErrorCode
@@ -228,6 +230,32 @@ def test_a_change_whose_session_ends_while_it_is_applied_is_applied_in_the_next(
     assert [b"alice" in data for data in applied] == [True]
     listener.run()
     assert len(applied) == 1
+    listener.close()
+
+
+def test_change_listener_reads_each_notification_once(zk: ZkClient, make_client: Callable[..., ZkClient]) -> None:
+    """So that the thousandth change costs no more than the first."""
+    other = make_client()
+    seen: list[bytes] = []
+    read: list[str] = []
+    zk.create_startup_paths()
+    read_all = zk.read_all
+
+    def counted(names: Sequence[str]) -> Any:
+        read.extend(names)
+        return read_all(names)
+
+    zk.read_all = counted  # type: ignore[method-assign, assignment]
+    listener = ChangeListener(zk, paths.CONFIG_CHANGES, paths.CONFIG_CHANGE_PREFIX, seen.append, SystemClock())
+    for number in range(20):
+        other.create_config_change(f"topics/t{number}")
+        listener.run()
+    assert [data.decode().partition("/")[2].rstrip('"}') for data in seen] == [f"t{number}" for number in range(20)]
+    assert len(read) == len(set(read)) == 20
+    other.session.submit([Delete(f"{paths.CONFIG_CHANGES}/{name}") for name in other.config_change_names()[:10]])
+    other.create_config_change("topics/last")
+    listener.run()
+    assert (len(seen), len(read)) == (21, 21)
     listener.close()
 
 
