@@ -32,6 +32,7 @@ logger = logging.getLogger(__name__)
 
 _SCRATCH_BYTES = 64 << 10
 _LAZY_BODY_BYTES = 4 << 20
+_LAZY_STRANGER_BYTES = 16 << 10
 _COALESCE_REQUESTS = 64
 _HANDED_OVER: Final = TRANSITIONS[mute.REQUEST_RECEIVED][TRANSITIONS[mute.MUTE][NOT_MUTED]]
 _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
@@ -244,9 +245,9 @@ class RequestReader:
             connection.rest = bytes(view[at - 4 :])
             connection.ahead = None
             return False
-        limit = self._max_request_bytes
+        limit, lazy = self._max_request_bytes, _LAZY_BODY_BYTES
         if connection.authenticator is not None and not connection.authenticator.complete:
-            limit = min(limit, connection.authenticator.max_frame_bytes)
+            limit, lazy = min(limit, connection.authenticator.max_frame_bytes), _LAZY_STRANGER_BYTES
         if not 0 <= size <= limit:
             self._refuse(connection, 0, f"announced a request of {size} bytes, the limit is {limit}")
             return False
@@ -266,7 +267,7 @@ class RequestReader:
             self._receive(connection, view[at:end], pooled)
             return True
         connection.ahead = None
-        connection.body = _allocate(size)
+        connection.body = _allocate(size, lazy)
         connection.body_pooled = pooled
         connection.filled = end_of_view - at
         connection.body[: connection.filled] = view[at:]
@@ -367,8 +368,9 @@ class RequestReader:
             self._writer.flush(connection)
 
 
-def _allocate(size: int) -> memoryview:
-    """A writable buffer of `size` bytes. A large one costs memory only as its bytes really come."""
-    if size >= _LAZY_BODY_BYTES:
+def _allocate(size: int, lazy: int) -> memoryview:
+    """A writable buffer of `size` bytes. One of `lazy` or more costs memory only as its bytes really come: it takes a
+    little longer to make, and so much the more for those who only announce it."""
+    if size >= lazy:
         return memoryview(mmap.mmap(-1, size))
     return memoryview(bytearray(size))
