@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import socket
 import ssl
 import struct
@@ -256,3 +257,23 @@ def test_plain_clients_do_not_reach_requests(server: SocketServer, servers: Serv
     client.send(produce_frame(1))
     wait_until(lambda: server.connection_count() == 0, "closed")
     assert not broker.requests
+
+
+def test_a_closed_connection_keeps_nothing_of_openssl(server: SocketServer, authority: Authority) -> None:
+    """Without waiting for a collection of garbage: in a broker those come late, and many clients may come before."""
+
+    def sessions() -> int:
+        return sum(isinstance(each, ssl.SSLObject) for each in gc.get_objects())
+
+    context = client_context(authority)
+    gc.collect()
+    before = sessions()
+    gc.disable()
+    try:
+        for number in range(20):
+            with connect(server, context) as sock:
+                sock.sendall(produce_frame(number))
+                assert answer(sock) == number
+        wait_until(lambda: server.connection_count() == 0 and sessions() <= before, "no session is left")
+    finally:
+        gc.enable()
