@@ -39,7 +39,7 @@ class OwnLimits(Limits):
         if changed and update is not None:
             try:
                 update(self._kind, _plain(user), _plain(client_id), limit)
-            except Exception:
+            except BaseException:  # SystemExit would end the thread that tells or asks
                 logger.exception("the quota callback failed to take a quota of %s", self._kind)
         return changed
 
@@ -50,7 +50,7 @@ class OwnLimits(Limits):
                 return None
             key, limit = decided
             return Share(str(key), None, float(limit))
-        except Exception:
+        except BaseException:
             logger.exception("the quota callback failed: the quotas in ZooKeeper hold")
             return super().of(user, client_id)
 

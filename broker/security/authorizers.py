@@ -60,15 +60,15 @@ class OwnAuthorizer:
     ) -> bool:
         try:
             return self._authorizer.authorize(connection, operation, resource, name) is True
-        except Exception:
+        except BaseException:  # SystemExit would end the thread that asks
             logger.exception("the authorizer failed: %s of %s %r is denied", operation.name, resource.name, name)
             return False
 
     def authorize_any(self, connection: ConnectionInfo, operation: Operation, resource: ResourceType) -> bool:
-        ask = getattr(self._authorizer, "authorize_any", None)
         try:
+            ask = getattr(self._authorizer, "authorize_any", None)
             return ask is not None and ask(connection, operation, resource) is True
-        except Exception:
+        except BaseException:
             logger.exception("the authorizer failed: %s of any %s is denied", operation.name, resource.name)
             return False
 

@@ -25,7 +25,7 @@ def run_request(request: Request, handler: Handler, now_ns: int) -> None:
     request.dequeued_ns = now_ns
     try:
         handler(request)
-    except Exception:
+    except BaseException:  # what a plug-in raises may be SystemExit, which would end the thread
         logger.exception("handler failed for %r", request)
         if not request.response_ready_ns:
             request.close_connection()

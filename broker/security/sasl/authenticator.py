@@ -214,7 +214,13 @@ class SaslAuthenticator:
         """What to answer, and, with the last answer, the lifetime of the session in milliseconds (0 without end)."""
         mechanism = self._mechanism
         assert mechanism is not None
-        said = mechanism.evaluate(data)
+        try:
+            said = mechanism.evaluate(data)
+        except (SaslError, SaslAuthenticationError):
+            raise
+        except BaseException as error:
+            # A handler of the user's own: its text may hold a secret, and SystemExit would end the network thread.
+            raise SaslError(f"the check of {self._mechanism_name} failed: {type(error).__name__}") from None
         if not mechanism.complete:
             return said, 0
         principal = f"User:{mechanism.authorization_id}"

@@ -45,6 +45,8 @@ class OnlyAlice:
     def authorize(self, connection: ConnectionInfo, operation: Operation, resource: ResourceType, name: str) -> Any:
         if name == "broken":
             raise RuntimeError("no answer")
+        if name == "exit":
+            raise SystemExit("ends the thread that asks, if nobody stops it")
         if name == "odd":
             return "yes"
         return connection.principal == "User:alice" and name == self.topic
@@ -81,6 +83,7 @@ def test_nothing_is_let_in_while_it_raises(module: str, caplog: pytest.LogCaptur
     with caplog.at_level(logging.ERROR):
         assert not authorizer.authorize(CALLER, Operation.READ, ResourceType.TOPIC, "broken")
         assert authorized_operations(authorizer, CALLER, ResourceType.TOPIC, "broken") == 0
+        assert not authorizer.authorize(CALLER, Operation.READ, ResourceType.TOPIC, "exit")
     assert "is denied" in caplog.text
     assert "no answer" in caplog.text
 

@@ -21,7 +21,7 @@ from network.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from network.sasl.oauthbearer import OAuthBearerServer, OAuthToken
 from network.sasl.plain import JaasPasswords, PlainServer
 from network.sasl.scram import ScramClient, ScramServer
-from network.sasl.scram_credential import SHA_256, credential_of, salted_password
+from network.sasl.scram_credential import SHA_256, SHA_512, ScramCredential, credential_of, salted_password
 from network.server.authenticator import AuthenticationStep, SessionExpired
 from network.server.connection_info import ConnectionInfo
 from timer.clock import ManualClock
@@ -29,10 +29,15 @@ from timer.clock import ManualClock
 USERS = {"user_alice": "secret", "user_bob": "other"}
 SCRAM = credential_of(SHA_256, b"salt", salted_password(SHA_256, "secret", b"salt", 4096), 4096)
 LIMIT = 400
+OFFERED = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 
 
 def answer_versions(info: ConnectionInfo, header: RequestHeader, request: Any) -> tuple[bool, Message]:
     return request is not None, ApiVersionsResponse(error_code=0 if request is not None else 35)
+
+
+def broken_handler(user: str) -> ScramCredential:
+    raise SystemExit(f"the password of {user} is sesame")
 
 
 class Connection:
@@ -44,6 +49,7 @@ class Connection:
         makers: dict[str, Any] = {
             "PLAIN": lambda: PlainServer(JaasPasswords(USERS)),
             "SCRAM-SHA-256": lambda: ScramServer(SHA_256, {"alice": SCRAM}.get, None, lambda: "s"),
+            "SCRAM-SHA-512": lambda: ScramServer(SHA_512, broken_handler, None, lambda: "s"),
             "OAUTHBEARER": lambda: OAuthBearerServer(lambda text: OAuthToken(text, self.clock.wall_ms() + 60_000)),
         }
         settings = SaslSettings(
@@ -81,7 +87,7 @@ def test_a_login(version: int) -> None:
     connection = Connection()
     assert connection.send(ApiVersionsRequest(), 3)[0].error_code == 0
     handshake = connection.handshake("PLAIN")
-    assert (handshake.error_code, handshake.mechanisms) == (0, ["PLAIN", "SCRAM-SHA-256", "OAUTHBEARER"])
+    assert (handshake.error_code, handshake.mechanisms) == (0, OFFERED)
     answer = connection.round(b"\0alice\0secret", version)
     assert (answer.error_code, answer.error_message, answer.auth_bytes) == (0, "", b"")
     assert (connection.authenticator.complete, connection.authenticator.principal) == (True, "User:alice")
@@ -108,6 +114,18 @@ def test_the_raw_form_after_handshake_version_0() -> None:
     assert (step.answer, step.failed, step.delay_ms) == ([], True, 123)
 
 
+def test_whatever_a_handler_of_ones_own_raises_is_a_failed_login(caplog: pytest.LogCaptureFixture) -> None:
+    """SystemExit would else end the thread that serves all connections."""
+    caplog.set_level(logging.INFO)
+    connection = Connection()
+    connection.handshake("SCRAM-SHA-512")
+    answer, step = connection.send(SaslAuthenticateRequest(auth_bytes=b"n,,n=alice,r=c"), 2)
+    assert ErrorCode.of(answer.error_code) is ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert (step.failed, step.delay_ms, connection.authenticator.complete) == (True, 123, False)
+    assert "the check of SCRAM-SHA-512 failed: SystemExit" in caplog.text
+    assert "sesame" not in caplog.text + answer.error_message
+
+
 def test_failures_are_answered_in_kafkas_words(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     connection = Connection()
@@ -126,7 +144,7 @@ def test_failures_are_answered_in_kafkas_words(caplog: pytest.LogCaptureFixture)
     unknown = Connection()
     answer, step = unknown.send(SaslHandshakeRequest(mechanism="GSSAPI\nfaked line"), 1)
     assert ErrorCode.of(answer.error_code) is ErrorCode.UNSUPPORTED_SASL_MECHANISM
-    assert answer.mechanisms == ["PLAIN", "SCRAM-SHA-256", "OAUTHBEARER"]
+    assert answer.mechanisms == OFFERED
     assert step.failed
     assert "sesame" not in caplog.text
     assert not any("\n" in record.getMessage() for record in caplog.records)
