@@ -247,12 +247,8 @@ class BrokerServer:
         for line in warnings(self.config.originals):
             logger.warning("%s", line)
         for endpoint in self.config.listeners:
-            protocol = endpoint.security_protocol
-            if protocol in ("PLAINTEXT", "SASL_PLAINTEXT") and not endpoint.is_loopback:
-                lacking = "encryption or authentication" if protocol == "PLAINTEXT" else "encryption"
-                logger.warning(
-                    "listeners: %s is reachable from other machines without %s (%s)", endpoint, lacking, protocol
-                )
+            if endpoint.warning is not None:
+                logger.warning("%s", endpoint.warning)
 
     def _connect_zookeeper(self) -> KazooSession:
         config = self.config

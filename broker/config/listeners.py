@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from dataclasses import dataclass
 
@@ -10,7 +11,6 @@ from broker.config.keys import ConfigError
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 TLS_PROTOCOLS = ("SSL", "SASL_SSL")
 _ENDPOINT = re.compile(r"^(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)$")
-_LOOPBACK = ("localhost", "::1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,19 @@ class Endpoint:
 
     @property
     def is_loopback(self) -> bool:
-        return self.host in _LOOPBACK or self.host.startswith("127.")
+        """Whether only this machine reaches it, as far as that can be told without a resolver."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host.lower() == "localhost"
+
+    @property
+    def warning(self) -> str | None:
+        """What an operator has to know of an endpoint on which others can read along."""
+        if self.security_protocol in TLS_PROTOCOLS or self.is_loopback:
+            return None
+        lacking = "encryption or authentication" if self.security_protocol == "PLAINTEXT" else "encryption"
+        return f"listeners: {self} is reachable from other machines without {lacking} ({self.security_protocol})"
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host

@@ -131,6 +131,8 @@ class Reconfiguration:
         for name in wanted.keys() - set(socket_server.listener_names):
             socket_server.add_listener(listener_config(config, wanted[name], security))
             logger.info("listener %s is served on port %d", wanted[name], socket_server.bound_port(name))
+            if wanted[name].warning is not None:
+                logger.warning("%s", wanted[name].warning)
         ports = {name: socket_server.bound_port(name) for name in socket_server.listener_names}
         parts.controller.update_broker_info(broker_info(config, ports))
 

@@ -7,6 +7,7 @@ import pytest
 from broker.config.broker_keys import BROKER_KEYS
 from broker.config.kafka_config import KafkaConfig
 from broker.config.keys import ConfigError
+from broker.config.listeners import SECURITY_PROTOCOLS, parse_endpoints
 from broker.config.topic_config import topic_defaults, validate_topic_overrides
 from broker.config.topic_keys import TOPIC_KEYS
 from broker.config.versions import MetadataVersion, resolve_version
@@ -31,6 +32,33 @@ def test_every_default_satisfies_its_own_rule() -> None:
 def test_default_listener_is_loopback() -> None:
     (endpoint,) = config().listeners
     assert (endpoint.host, endpoint.port, endpoint.is_loopback) == ("127.0.0.1", 9092, True)
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("PLAINTEXT://127.0.0.1:1", None),
+        ("PLAINTEXT://127.3.2.1:1", None),
+        ("PLAINTEXT://localhost:1", None),
+        ("PLAINTEXT://[::1]:1", None),
+        ("PLAINTEXT://:1", "PLAINTEXT://:1 is reachable from other machines without encryption or authentication"),
+        ("PLAINTEXT://0.0.0.0:1", "without encryption or authentication (PLAINTEXT)"),
+        ("PLAINTEXT://[::]:1", "PLAINTEXT://[::]:1 is reachable"),
+        ("PLAINTEXT://127.example.org:1", "127.example.org"),
+        ("SASL_PLAINTEXT://10.0.0.1:1", "without encryption (SASL_PLAINTEXT)"),
+        ("SASL_SSL://10.0.0.1:1", None),
+        ("SSL://10.0.0.1:1", None),
+    ],
+)
+def test_who_can_read_along(address: str, said: str | None) -> None:
+    protocols = {name: name for name in SECURITY_PROTOCOLS}
+    (endpoint,) = parse_endpoints("listeners", address, protocols, unique_ports=True)
+    if said is None:
+        assert endpoint.warning is None
+    else:
+        assert endpoint.warning is not None
+        assert endpoint.warning.startswith("listeners: ")
+        assert said in endpoint.warning
 
 
 @pytest.mark.parametrize(
