@@ -70,15 +70,16 @@ BAD = [
     creation("x-bad", "nobody"),
     creation("x-bad", ""),
 ]
+# They are for what is deleted as well: those that match "*" leave the permissions of the tests' own address alone.
 FILTERS: list[dict[str, Any]] = [
     {"name": "x-plain"},
     {"name": "x-plain", "pattern": ANY},
-    {"name": "x-plain-longer", "pattern": MATCH},
+    {"name": "x-plain-longer", "pattern": MATCH, "host": "*"},
     {"name": "x-pre-1", "pattern": MATCH, "operation": WRITE},
     {"name": None, "pattern": PREFIXED},
     {"name": None, "pattern": ANY, "principal": "User:alice"},
     {"name": None, "pattern": ANY, "kind": ANY, "permission": DENY, "host": "10.0.0.1"},
-    {"name": "x g *", "kind": GROUP, "pattern": MATCH},
+    {"name": "x g *", "kind": GROUP, "pattern": MATCH, "host": "*"},
     {"name": "*", "pattern": LITERAL, "principal": "User:CN=a\"b',c=ü:d"},
 ]
 

@@ -15,12 +15,15 @@ from broker.logging.formats import formatter
 
 
 @pytest.fixture(autouse=True)
-def _root_level() -> Iterator[None]:
-    root = logging.getLogger()
-    before = root.level
-    root.setLevel(logging.INFO)
+def _levels() -> Iterator[None]:
+    """As in a broker's process: the cluster tests silence "kafka" for the sake of a client of that name."""
+    levels = {logging.getLogger(): logging.INFO, logging.getLogger("kafka"): logging.NOTSET}
+    before = {logger: logger.level for logger in levels}
+    for logger, level in levels.items():
+        logger.setLevel(level)
     yield
-    root.setLevel(before)
+    for logger, level in before.items():
+        logger.setLevel(level)
 
 
 def record(message: str, *arguments: object, exc_info: bool = False) -> logging.LogRecord:
