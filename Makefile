@@ -1,11 +1,11 @@
 # make run           a three-broker cluster, used once by a real client, and stopped again
 # make up            the same cluster in the foreground until Ctrl-C
-# make test          everything that CI runs, about 40 minutes on two cores, in two processes (WORKERS=2); by suite:
+# make test          everything that CI runs, about 45 minutes on two cores, in two processes (WORKERS=2); by suite:
 #   make check       lint, types and unit tests, 2 minutes
-#   make contract    what both Odradek and Apache Kafka must do, real clients included, 6 minutes
+#   make contract    what both Odradek and Apache Kafka must do, real clients included, 11 minutes
 #   make clients     client libraries and their consumer groups, operator's commands, 5 minutes
-#   make cluster     several brokers, mixed with Apache Kafka's too, 12 minutes
-#   make faults      brokers killed and disks full, 3 minutes
+#   make cluster     several brokers, mixed with Apache Kafka's too, 16 minutes
+#   make faults      brokers killed, attacked and disks full, 4 minutes
 #   make operations  the operating guide, page by page, 3 minutes
 #   make zookeeper   the embedded ZooKeeper beside the real one, 2 minutes
 #   make reference   files that change hands with Apache Kafka, 4 minutes
