@@ -6,7 +6,7 @@ refused (KIP-903).
 
 from __future__ import annotations
 
-from broker.requests.cluster_action import require_cluster_action
+from broker.requests.cluster_action import require_broker
 from broker.requests.registry import Call, api
 from network.protocol.api import ApiKey
 from network.protocol.messages.alter_partition import AlterPartitionRequest
@@ -14,5 +14,5 @@ from network.protocol.messages.alter_partition import AlterPartitionRequest
 
 @api(ApiKey.ALTER_PARTITION, versions=(0, 3))
 def handle(call: Call[AlterPartitionRequest]) -> None:
-    require_cluster_action(call)
+    require_broker(call)
     call.broker.controller.alter_partition(call.request, call.version, call.respond)

@@ -6,7 +6,7 @@ Versions: 1 a client id in the header; 2 the broker's epoch, by which a request 
 
 from __future__ import annotations
 
-from broker.requests.cluster_action import require_cluster_action
+from broker.requests.cluster_action import require_broker
 from broker.requests.registry import Call, api
 from network.protocol.api import ApiKey
 from network.protocol.messages.controlled_shutdown import ControlledShutdownRequest
@@ -14,5 +14,5 @@ from network.protocol.messages.controlled_shutdown import ControlledShutdownRequ
 
 @api(ApiKey.CONTROLLED_SHUTDOWN, versions=(0, 3))
 def handle(call: Call[ControlledShutdownRequest]) -> None:
-    require_cluster_action(call)
+    require_broker(call)
     call.broker.controller.controlled_shutdown(call.request, call.respond)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from broker.requests.authorization import Operation, ResourceType
 from broker.requests.registry import Call, api
-from broker.security.tokens.callers import caller_of, refusal
+from broker.security.tokens.callers import caller_of, require_proof, require_tokens
 from broker.security.tokens.token import Principal
 from network.protocol.api import ApiKey
-from network.protocol.errors import ErrorCode
+from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
@@ -55,18 +55,14 @@ def handle(call: Call[CreateDelegationTokenRequest]) -> CreateDelegationTokenRes
     broker, request = call.broker, call.request
     owner, caller = _owner(call), caller_of(call)
     renewers = tuple(Principal(each.principal_type, each.principal_name) for each in request.renewers)
-    refused = refusal(call)
-    if refused is not None:
-        return _error_form(call, refused, None)
+    require_proof(call)
     if owner != caller and not broker.authorizer.authorize(
         call.connection, Operation.CREATE_TOKENS, ResourceType.USER, str(owner)
     ):
-        return _error_form(call, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED, None)
+        raise ApiError(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
     if any(renewer.type != _USER for renewer in renewers):
-        return _error_form(call, ErrorCode.INVALID_PRINCIPAL_TYPE, None)
-    if broker.tokens is None:
-        return _error_form(call, ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, None)
-    token, mac = broker.tokens.create(owner, caller, renewers, request.max_lifetime_ms)
+        raise ApiError(ErrorCode.INVALID_PRINCIPAL_TYPE)
+    token, mac = require_tokens(call).create(owner, caller, renewers, request.max_lifetime_ms)
     response = _answer(call)
     response.issue_timestamp_ms = token.issued_ms
     response.expiry_timestamp_ms = token.expires_ms

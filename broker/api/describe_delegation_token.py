@@ -11,11 +11,10 @@ from typing import Any
 
 from broker.requests.authorization import Operation, ResourceType
 from broker.requests.registry import Call, api
-from broker.security.tokens.callers import caller_of, refusal_without_tokens
+from broker.security.tokens.callers import caller_of, require_proof, require_tokens
 from broker.security.tokens.manager import shown_to
 from broker.security.tokens.token import Principal, Token
 from network.protocol.api import ApiKey
-from network.protocol.errors import ErrorCode
 from network.protocol.messages.describe_delegation_token import (
     DescribedDelegationToken,
     DescribedDelegationTokenRenewer,
@@ -26,9 +25,8 @@ from network.protocol.messages.describe_delegation_token import (
 
 @api(ApiKey.DESCRIBE_DELEGATION_TOKEN, versions=(0, 3))
 def handle(call: Call[DescribeDelegationTokenRequest]) -> DescribeDelegationTokenResponse:
-    refused, tokens = refusal_without_tokens(call), call.broker.tokens
-    if refused is not None or tokens is None:
-        return DescribeDelegationTokenResponse(error_code=refused or ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
+    require_proof(call)
+    tokens = require_tokens(call)
     wanted = call.request.owners
     if wanted is not None and not wanted:
         return DescribeDelegationTokenResponse()

@@ -8,7 +8,7 @@ Versions: 1 a throttled client waits by itself (KIP-219); 2 flexible.
 from __future__ import annotations
 
 from broker.requests.registry import Call, api
-from broker.security.tokens.callers import caller_of, refusal_without_tokens
+from broker.security.tokens.callers import caller_of, require_proof, require_tokens
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.expire_delegation_token import (
@@ -25,9 +25,7 @@ def _error_form(
 
 @api(ApiKey.EXPIRE_DELEGATION_TOKEN, versions=(0, 2), error_form=_error_form)
 def handle(call: Call[ExpireDelegationTokenRequest]) -> ExpireDelegationTokenResponse:
-    refused, tokens = refusal_without_tokens(call), call.broker.tokens
-    if refused is not None or tokens is None:
-        return _error_form(call, refused or ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, None)
-    request = call.request
+    require_proof(call)
+    request, tokens = call.request, require_tokens(call)
     expires_ms = tokens.expire(caller_of(call), bytes(request.hmac), request.expiry_time_period_ms)
     return ExpireDelegationTokenResponse(expiry_timestamp_ms=expires_ms)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from broker.replication.become_leader_or_follower import leader_and_isr_error
 from broker.replication.partition import Partition
-from broker.requests.cluster_action import is_stale_broker_epoch, require_cluster_action
+from broker.requests.cluster_action import is_stale_broker_epoch, require_broker
 from broker.requests.context import BrokerContext
 from broker.requests.registry import Call, api
 from network.protocol.api import ApiKey
@@ -24,7 +24,7 @@ def _error_form(call: Call[LeaderAndIsrRequest], code: ErrorCode, message: str |
 
 @api(ApiKey.LEADER_AND_ISR, versions=(0, 7), error_form=_error_form)
 def handle(call: Call[LeaderAndIsrRequest]) -> LeaderAndIsrResponse:
-    require_cluster_action(call)
+    require_broker(call)
     request, broker = call.request, call.broker
     if is_stale_broker_epoch(call, request.broker_epoch):
         return leader_and_isr_error(request, call.version, ErrorCode.STALE_BROKER_EPOCH)

@@ -7,7 +7,7 @@ and whether to delete, for each partition (KIP-570); 4 whether a KRaft controlle
 from __future__ import annotations
 
 from broker.api.leader_and_isr import resigned
-from broker.requests.cluster_action import is_stale_broker_epoch, require_cluster_action
+from broker.requests.cluster_action import is_stale_broker_epoch, require_broker
 from broker.requests.registry import Call, api
 from log.topic_partition import TopicPartition
 from network.protocol.api import ApiKey
@@ -17,7 +17,7 @@ from network.protocol.messages.stop_replica import StopReplicaRequest, StopRepli
 
 @api(ApiKey.STOP_REPLICA, versions=(0, 4))
 def handle(call: Call[StopReplicaRequest]) -> StopReplicaResponse:
-    require_cluster_action(call)
+    require_broker(call)
     broker = call.broker
     if is_stale_broker_epoch(call, call.request.broker_epoch):
         return StopReplicaResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)

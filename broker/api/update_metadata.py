@@ -11,7 +11,7 @@ controller sends it, and whether the request names all partitions.
 from __future__ import annotations
 
 from broker.replication.become_leader_or_follower import is_of_older_controller
-from broker.requests.cluster_action import is_stale_broker_epoch, require_cluster_action
+from broker.requests.cluster_action import is_stale_broker_epoch, require_broker
 from broker.requests.registry import Call, api
 from log.topic_partition import TopicPartition
 from network.protocol.api import ApiKey
@@ -21,7 +21,7 @@ from network.protocol.messages.update_metadata import UpdateMetadataRequest, Upd
 
 @api(ApiKey.UPDATE_METADATA, versions=(0, 8))
 def handle(call: Call[UpdateMetadataRequest]) -> UpdateMetadataResponse:
-    require_cluster_action(call)
+    require_broker(call)
     request, broker = call.request, call.broker
     if is_stale_broker_epoch(call, request.broker_epoch):
         return UpdateMetadataResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from broker.config.honoured import check_honoured, warnings
@@ -56,23 +56,24 @@ class ConfigListener:
     def start(self) -> None:
         """Listen first, then load what is there, so that nothing is missed in between."""
         self._listener.start()
-        self._load(self._handlers, self._apply)
+        for entity_path in self._entities(self._handlers):
+            self._apply(entity_path)
 
-    def _load(self, entity_types: Iterable[str], apply: Callable[[str], None]) -> None:
+    def _entities(self, entity_types: Iterable[str]) -> Iterator[str]:
         for entity_type in entity_types:
             for name in self._zk.config_entities(entity_type):
-                apply(f"{entity_type}/{name}")
+                yield f"{entity_type}/{name}"
                 if entity_type == paths.USER_CONFIG:
                     nested = self._zk.children(paths.config_entity(f"{entity_type}/{name}/clients"), watch=False)
                     for client in nested:
-                        apply(f"{entity_type}/{name}/clients/{client}")
+                        yield f"{entity_type}/{name}/clients/{client}"
 
     def _reload(self) -> None:
         """Notifications may have been removed while there was no session, of a password that is good no more, say.
         Topics are not read again: there may be very many, and no safety rests on theirs."""
-        for entity_path in list(self._set):
+        found = self._entities(each for each in self._handlers if each != paths.TOPIC_CONFIG)
+        for entity_path in sorted(self._set.union(found)):
             self._apply_again(entity_path)
-        self._load((each for each in self._handlers if each != paths.TOPIC_CONFIG), self._apply_again)
 
     def _apply_again(self, entity_path: str) -> None:
         try:

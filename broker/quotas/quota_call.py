@@ -21,16 +21,6 @@ if TYPE_CHECKING:
     from broker.requests.context import BrokerContext
     from network.server.request import Request
 
-EXEMPT: Final = frozenset(
-    {
-        ApiKey.LEADER_AND_ISR,
-        ApiKey.STOP_REPLICA,
-        ApiKey.UPDATE_METADATA,
-        ApiKey.CONTROLLED_SHUTDOWN,
-        ApiKey.ALTER_PARTITION,
-        ApiKey.WRITE_TXN_MARKERS,
-    }
-)
 _PERCENT_OF_A_NANOSECOND: Final = 100 / 1e9
 
 sanitized = lru_cache(maxsize=4096)(paths.sanitize)
@@ -50,13 +40,10 @@ class QuotaCall(Call[Any]):
         self._quotas: Quotas = broker.quotas
         self._user = sanitized(connection.principal.partition(":")[2])
         self._client = sanitized(raw.header.client_id or "")
-        self._charged = raw.header.api_key in EXEMPT
+        self._charged = False
 
     def exempt(self) -> None:
         self._charged = True
-
-    def unexempt(self) -> None:
-        self._charged = False
 
     def respond(self, response: Any | None) -> None:
         if not self._charged:

@@ -14,6 +14,12 @@ def require_cluster_action(call: Call[Any]) -> None:
     require_cluster(call, Operation.CLUSTER_ACTION)
 
 
+def require_broker(call: Call[Any]) -> None:
+    """The same for what only brokers send, and no quota is for."""
+    require_cluster_action(call)
+    call.exempt()
+
+
 def require_cluster(call: Call[Any], operation: Operation) -> None:
     """Raises CLUSTER_AUTHORIZATION_FAILED unless the caller may do `operation` on the cluster."""
     if not call.broker.authorizer.authorize(call.connection, operation, ResourceType.CLUSTER, CLUSTER_NAME):

@@ -75,8 +75,6 @@ class Dispatcher:
             logger.error("%s v%d from %s failed", handler.name, call.version, call.connection.id, exc_info=error)
         if call.answered:
             return
-        if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-            call.unexempt()
         try:
             response = handler.error_form(call, code, message)
         except Exception:

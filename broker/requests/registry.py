@@ -59,9 +59,6 @@ class Call(Generic[RequestT]):
     def exempt(self) -> None:
         """It comes from a broker, and no quota is for it."""
 
-    def unexempt(self) -> None:
-        """It is one that brokers send, but comes from a client that may not."""
-
     def most_bytes(self) -> int:
         """The largest answer to a consumer that may be given at all."""
         return MAX_INT

@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from broker.requests.registry import Call
+from broker.security.tokens.manager import TokenManager
 from broker.security.tokens.token import Principal
-from network.protocol.errors import ErrorCode
+from network.protocol.errors import ApiError, ErrorCode
 from network.server.connection_info import ANONYMOUS
 
 
@@ -18,8 +19,8 @@ def caller_of(call: Call[Any]) -> Principal:
     return Principal.parse(call.connection.principal)
 
 
-def refusal(call: Call[Any]) -> ErrorCode | None:
-    """Why the request is refused before anything else is looked at, None if it is not.
+def require_proof(call: Call[Any]) -> None:
+    """Raises DELEGATION_TOKEN_REQUEST_NOT_ALLOWED unless the caller has proved who it is, and not by a token.
 
     PLAINTEXT proves nobody's identity, and neither does TLS without a client certificate.
     """
@@ -27,13 +28,12 @@ def refusal(call: Call[Any]) -> ErrorCode | None:
     anonymous = connection.principal == ANONYMOUS
     protocol = connection.security_protocol
     if connection.token_authenticated or protocol == "PLAINTEXT" or (protocol == "SSL" and anonymous):
-        return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-    return None
+        raise ApiError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
 
 
-def refusal_without_tokens(call: Call[Any]) -> ErrorCode | None:
-    """The same, and the refusal of a broker without `delegation.token.secret.key`."""
-    found = refusal(call)
-    if found is None and call.broker.tokens is None:
-        return ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
-    return found
+def require_tokens(call: Call[Any]) -> TokenManager:
+    """The broker's tokens. Raises DELEGATION_TOKEN_AUTH_DISABLED without `delegation.token.secret.key`."""
+    tokens = call.broker.tokens
+    if tokens is None:
+        raise ApiError(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
+    return tokens
