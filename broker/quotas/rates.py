@@ -30,15 +30,18 @@ class QuotaRate:
     def __init__(self, bound: float, window: Window) -> None:
         self.bound = bound
         self._window = window
-        self._samples: deque[list[float]] = deque()  # [start in ms, sum, how many], oldest first
+        self._samples: deque[list[float]] = deque()
+        """[start in ms, sum, how many, the last one's ms], oldest first."""
 
     def record(self, value: float, now_ms: float) -> None:
         """Count; a negative value takes back."""
         self._expire(now_ms)
         if not self._samples or now_ms - self._samples[-1][0] >= self._window.size_ms:
-            self._samples.append([now_ms, 0.0, 0])
-        self._samples[-1][1] += value
-        self._samples[-1][2] += 1
+            self._samples.append([now_ms, 0.0, 0, now_ms])
+        sample = self._samples[-1]
+        sample[1] += value
+        sample[2] += 1
+        sample[3] = now_ms
 
     def per_second(self, now_ms: float) -> float:
         """The rate now."""
@@ -73,8 +76,10 @@ class QuotaRate:
         return elapsed + max(0, self._window.samples - 1 - elapsed // size) * size
 
     def _expire(self, now_ms: float) -> None:
+        """A sample counts until the window has passed since the last thing in it, so there may be one more than
+        `quota.window.num`: forgotten as a whole by its beginning, a burst would be followed by a gap."""
         limit = now_ms - self._window.samples * self._window.size_ms
-        while self._samples and self._samples[0][0] <= limit:
+        while self._samples and self._samples[0][3] <= limit:
             self._samples.popleft()
 
 
