@@ -120,19 +120,29 @@ def _print_description(facts: dict[str, object]) -> None:
     metavar="PERCENT",
     help="Partitions that their preferred replica could lead and does not.",
 )
+@click.option(
+    "--brokers",
+    default=0,
+    type=click.IntRange(0),
+    metavar="COUNT",
+    help="So many have to run; without it a broker that holds no replica may be away unnoticed.",
+)
 @click.option("--wait-ms", default=0, type=click.IntRange(0), metavar="MS", help="Look for so long until all is well.")
-def health(bootstrap_server: str, disk_warning: int, disk_critical: int, skew_warning: int, wait_ms: int) -> None:
+def health(
+    bootstrap_server: str, disk_warning: int, disk_critical: int, skew_warning: int, brokers: int, wait_ms: int
+) -> None:
     """One screen on how the cluster is.
 
     \b
     The exit code is for monitors:
       0  all is well
-      1  warning: brokers away, partitions under-replicated, a disk filling up, leaders not where they belong
-      2  critical: no controller, partitions without leader or under min.insync.replicas, a broker that does not
-         answer, a log directory that has failed, a full disk
+      1  warning: brokers away or not knowing all others, partitions under-replicated, a disk filling up, leaders
+         not where they belong
+      2  critical: no controller, partitions without leader or under min.insync.replicas, fewer brokers than
+         --brokers, a broker that does not answer, a log directory that has failed, a full disk
       3  unknown: nobody answered, or this user may not ask
     """
-    limits = Limits(disk_warning, disk_critical, skew_warning)
+    limits = Limits(disk_warning, disk_critical, skew_warning, brokers)
     picture = _settled(bootstrap_server, limits, wait_ms)
     found = findings(picture, limits)
     worst = max((each.severity for each in found), default=Severity.OK)
@@ -171,6 +181,7 @@ def _health_facts(picture: Picture, found: list[Finding], worst: Severity) -> di
         "brokers": sorted(picture.metadata.brokers),
         "missing_brokers": picture.missing,
         "silent_brokers": picture.silent,
+        "behind_brokers": picture.behind,
         "partitions": len(picture.partitions),
         "offline": list(map(str, picture.offline)),
         "under_replicated": list(map(str, picture.under_replicated)),

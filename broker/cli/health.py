@@ -22,6 +22,7 @@ from network.client.connection import ConnectionFailed
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from network.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from network.protocol.messages.metadata import MetadataRequest
 
 _LATEST = -1
 _DEBUGGING_REPLICA = -2
@@ -47,6 +48,8 @@ class Limits:
     disk_warning: int
     disk_critical: int
     skew_warning: int
+    brokers: int = 0
+    """So many brokers have to run, and each has to know all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,8 @@ class Picture:
     lags: list[Lag] = field(default_factory=list)
     silent: list[int] = field(default_factory=list)
     """Brokers that are registered and do not answer."""
+    seen: dict[int, frozenset[int]] = field(default_factory=dict)
+    """What each broker that answers tells clients of the live brokers; one that has just started does not know all."""
 
     @property
     def partitions(self) -> dict[TopicPartition, PartitionMetadata]:
@@ -94,6 +99,12 @@ class Picture:
         """Brokers that hold replicas and are not registered."""
         named = {broker for each in self.partitions.values() for broker in each.replicas}
         return sorted(named - self.metadata.brokers.keys())
+
+    @property
+    def behind(self) -> list[int]:
+        """Brokers that do not know all live brokers (yet)."""
+        known = frozenset(self.metadata.brokers).union(*self.seen.values())
+        return sorted(broker for broker, seen in self.seen.items() if seen != known)
 
     @property
     def offline(self) -> list[TopicPartition]:
@@ -159,6 +170,8 @@ def look(client: ClusterClient) -> Picture:
     partitions = picture.partitions
     for broker in sorted(metadata.brokers):
         try:
+            seen = ClusterMetadata.of(client.call_broker(broker, MetadataRequest(topics=[]), _TIMEOUT_MS))
+            picture.seen[broker] = frozenset(seen.brokers)
             picture.disks += _disks(client, broker)
             held = [tp for tp, each in partitions.items() if broker in each.replicas and each.leader >= 0]
             for tp, end in _ends(client, broker, held).items():
@@ -192,6 +205,11 @@ def findings(picture: Picture, limits: Limits) -> list[Finding]:
     below = [tp for tp in picture.under_min_isr if tp not in offline]
     if below:
         tell(Severity.CRITICAL, f"{_count(below)} under min.insync.replicas", below)
+    running = len(picture.metadata.brokers)
+    if running < limits.brokers:
+        tell(Severity.CRITICAL, f"{running} of {limits.brokers} brokers run")
+    if picture.behind:
+        tell(Severity.WARNING, "brokers that do not know all others", picture.behind)
     if picture.missing:
         tell(Severity.WARNING, "brokers that hold replicas and are not running", picture.missing)
     if picture.under_replicated:

@@ -102,7 +102,10 @@ def generate(
     click.echo(to_json({tp: current[tp] for tp in proposed}))
     click.echo("\nProposed partition reassignment configuration")
     click.echo(to_json(proposed))
-    note(f"{len(proposed)} partitions change; {decimal(plan.bytes_moved)} travel.")
+    if proposed:
+        note(f"{len(proposed)} partitions change; {decimal(plan.bytes_moved)} travel.")
+    else:
+        note("Nothing has to move: replicas and leaders are balanced already.")
     if output is not None:
         Path(output).write_text(to_json(proposed) + "\n", encoding="utf-8")
 
@@ -130,6 +133,9 @@ def execute(
 ) -> None:
     """Start the reassignments of FILE. Replicas go to the log directories that it names for them."""
     plan = read_reassignment(file)
+    if not plan:
+        line(f"{file} moves nothing.")
+        return
     wanted = {tp: list(each.replicas) for tp, each in plan.items()}
     chosen = directories.wanted_directories(plan)
     with cluster(bootstrap_server) as client:
@@ -170,6 +176,9 @@ def execute(
 def verify(file: str, bootstrap_server: str, preserve_throttles: bool) -> None:
     """Whether the reassignments of FILE are done; when nothing goes on any more, limits are taken away."""
     plan = read_reassignment(file)
+    if not plan:
+        line(f"{file} moves nothing.")
+        return
     wanted = {tp: list(each.replicas) for tp, each in plan.items()}
     chosen = directories.wanted_directories(plan)
     with cluster(bootstrap_server) as client:
@@ -196,6 +205,9 @@ def verify(file: str, bootstrap_server: str, preserve_throttles: bool) -> None:
 def cancel(file: str, bootstrap_server: str, preserve_throttles: bool) -> None:
     """Stop the reassignments of FILE that go on; their partitions keep the replicas that they had before."""
     wanted = read_reassignment(file)
+    if not wanted:
+        line(f"{file} moves nothing.")
+        return
     with cluster(bootstrap_server) as client:
         running = ongoing(client)
         stopped = sorted(wanted.keys() & running.keys())

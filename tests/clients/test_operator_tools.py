@@ -325,6 +325,11 @@ def test_generate_execute_verify(cluster: Cluster, tmp_path: Path) -> None:
     assert read_back(cluster, "moved", 400) == before
     assert output(cluster, "reassign", "list") == "No reassignment goes on.\n"
 
+    output(cluster, "reassign", "generate", "--topic", "moved", "--output", plan)
+    assert json.loads(plan.read_text())["partitions"] == []
+    for words in (["execute", plan, "--wait"], ["verify", plan], ["cancel", plan]):
+        assert output(cluster, "reassign", *words) == f"{plan} moves nothing.\n"
+
 
 def test_what_execute_refuses(cluster: Cluster, tmp_path: Path) -> None:
     create(cluster, "refused", [[0]])

@@ -55,6 +55,21 @@ def test_a_topic_with_few_replicas_asks_for_no_more() -> None:
     assert findings(picture(partition(0, 0, [0], [0])), LIMITS) == []
 
 
+def test_brokers_that_are_awaited() -> None:
+    seen = picture(partition(0, 0, [0, 1, 2], [0, 1, 2]))
+    wanted = Limits(disk_warning=85, disk_critical=95, skew_warning=10, brokers=4)
+    assert findings(seen, wanted) == [Finding(Severity.CRITICAL, "3 of 4 brokers run")]
+
+
+def test_a_broker_that_does_not_know_all_others_yet() -> None:
+    seen = picture(partition(0, 0, [0, 1, 2], [0, 1, 2]))
+    seen.seen = {0: frozenset({0, 1, 2}), 1: frozenset({0, 1, 2}), 2: frozenset({2})}
+    expected = [Finding(Severity.WARNING, "brokers that do not know all others: 2")]
+    assert findings(seen, LIMITS) == expected
+    seen.seen = dict.fromkeys(range(3), frozenset({0, 1, 2}))
+    assert findings(seen, LIMITS) == []
+
+
 def test_of_many_some_are_named() -> None:
     found = findings(picture(*(partition(n, 0, [0, 1, 2], [0, 1]) for n in range(7))), LIMITS)
     assert found[0].text == "7 partitions under-replicated: t-0, t-1, t-2, t-3, t-4 and 2 more"
