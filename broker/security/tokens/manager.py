@@ -21,17 +21,22 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_ATTEMPTS = 20
+"""At writing over what others write at the same time."""
+
 
 class TokenZnodes(Protocol):
     """What is needed of ZooKeeper."""
 
     def token_ids(self) -> list[str]: ...
 
-    def token(self, token_id: str) -> bytes | None: ...
+    def token(self, token_id: str) -> tuple[bytes, int] | None: ...
 
-    def put_token(self, token_id: str, data: bytes) -> None: ...
+    def create_token(self, token_id: str, data: bytes) -> None: ...
 
-    def delete_token(self, token_id: str) -> None: ...
+    def replace_token(self, token_id: str, data: bytes, version: int) -> bool: ...
+
+    def delete_token(self, token_id: str, version: int = -1) -> bool: ...
 
 
 class _Known:
@@ -83,11 +88,7 @@ class TokenManager:
         """A notification: the token's id. Raises ValueError for a znode that cannot be read."""
         token_id = data.decode("utf-8", "replace")
         with self._changing:
-            found = self._zk.token(token_id)
-            if found is None:
-                self._known.pop(token_id, None)
-            else:
-                self._remember(decode(found))
+            self._read(token_id)
 
     # -- what clients ask for ------------------------------------------------------------------------------------
 
@@ -100,7 +101,9 @@ class TokenManager:
         max_ms = now + (longest if lifetime_ms <= 0 else min(lifetime_ms, longest))
         token = Token(self._new_id(), owner, requester, renewers, now, max_ms, 0)
         with self._changing:
-            known = self._write(token.until(now + self._default_period_ms))
+            token = token.until(now + self._default_period_ms)
+            self._zk.create_token(token.token_id, encode(token))
+            known = self._remember(token)
         return known.token, known.hmac
 
     def renew(self, caller: Principal, mac: bytes, period_ms: int) -> int:
@@ -112,7 +115,9 @@ class TokenManager:
         if period_ms >= 0:
             return self._move(caller, mac, period_ms)
         with self._changing:
-            self._remove(self._of(caller, mac).token.token_id)
+            token_id = self._of(caller, mac).token.token_id
+            self._zk.delete_token(token_id)
+            self._known.pop(token_id, None)
         return self._clock.wall_ms()
 
     def tokens(self, admits: Callable[[Token], bool]) -> list[tuple[Token, bytes]]:
@@ -127,22 +132,49 @@ class TokenManager:
         return TokenCredential(known.credentials[mechanism], known.token.owner.name, known.token.expires_ms)
 
     def remove_expired(self) -> None:
-        """What the controller's broker does from time to time."""
+        """What the controller's broker does from time to time. One that was renewed meanwhile stays."""
         now = self._clock.wall_ms()
-        for token, _ in self.tokens(lambda token: token.has_expired(now)):
+        for known, _ in self.tokens(lambda token: token.has_expired(now)):
             with self._changing:
-                self._remove(token.token_id)
+                try:
+                    token, version = self._read(known.token_id) or (known, -1)
+                except ValueError as error:
+                    logger.error("delegation token %s cannot be read: %s", known.token_id, error)
+                    continue
+                if not token.has_expired(now) or not self._zk.delete_token(token.token_id, version):
+                    continue
+                self._known.pop(token.token_id, None)
             logger.info("delegation token %s of %s has expired", token.token_id, token.owner)
 
     # -- changes, under the lock ---------------------------------------------------------------------------------
 
     def _move(self, caller: Principal, mac: bytes, period_ms: int) -> int:
+        """What another broker has written since counts, though its notification has not come: a token that is gone
+        there is not made again (Kafka 3.9.1 would), and one that has ended does not live on."""
         with self._changing:
-            token = self._of(caller, mac).token
-            now = self._clock.wall_ms()
-            if token.has_expired(now):
-                raise ApiError(ErrorCode.DELEGATION_TOKEN_EXPIRED)
-            return self._write(token.until(now + period_ms)).token.expires_ms
+            token_id = self._of(caller, mac).token.token_id
+            for _ in range(_ATTEMPTS):
+                found = self._read(token_id)
+                if found is None:
+                    raise ApiError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
+                token, version = found
+                now = self._clock.wall_ms()
+                if token.has_expired(now):
+                    raise ApiError(ErrorCode.DELEGATION_TOKEN_EXPIRED)
+                moved = token.until(now + period_ms)
+                if self._zk.replace_token(token_id, encode(moved), version):
+                    return self._remember(moved).token.expires_ms
+        raise ApiError(ErrorCode.REQUEST_TIMED_OUT)
+
+    def _read(self, token_id: str) -> tuple[Token, int] | None:
+        """The token as it is in ZooKeeper, with its version, and known so from now on; None if it is gone."""
+        found = self._zk.token(token_id)
+        if found is None:
+            self._known.pop(token_id, None)
+            return None
+        token = decode(found[0])
+        self._remember(token)
+        return token, found[1]
 
     def _of(self, caller: Principal, mac: bytes) -> _Known:
         known = next((each for each in self._known.values() if same_secret(each.hmac, mac)), None)
@@ -151,14 +183,6 @@ class TokenManager:
         if not known.token.belongs_to(caller):
             raise ApiError(ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH)
         return known
-
-    def _write(self, token: Token) -> _Known:
-        self._zk.put_token(token.token_id, encode(token))
-        return self._remember(token)
-
-    def _remove(self, token_id: str) -> None:
-        self._zk.delete_token(token_id)
-        self._known.pop(token_id, None)
 
     def _remember(self, token: Token) -> _Known:
         before = self._known.get(token.token_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import pytest
 
@@ -21,18 +22,38 @@ class Znodes:
 
     def __init__(self) -> None:
         self.stored: dict[str, bytes] = {}
+        self.versions: dict[str, int] = {}
+        self.before_write: list[Callable[[], object]] = []
+        """What others do between a read and the write that rests on it, one each time."""
 
     def token_ids(self) -> list[str]:
         return list(self.stored)
 
-    def token(self, token_id: str) -> bytes | None:
-        return self.stored.get(token_id)
+    def token(self, token_id: str) -> tuple[bytes, int] | None:
+        found = self.stored.get(token_id)
+        return None if found is None else (found, self.versions[token_id])
 
-    def put_token(self, token_id: str, data: bytes) -> None:
+    def create_token(self, token_id: str, data: bytes) -> None:
+        self.stored[token_id], self.versions[token_id] = data, 0
+
+    def replace_token(self, token_id: str, data: bytes, version: int) -> bool:
+        self._others()
+        if token_id not in self.stored or self.versions[token_id] != version:
+            return False
         self.stored[token_id] = data
+        self.versions[token_id] += 1
+        return True
 
-    def delete_token(self, token_id: str) -> None:
+    def delete_token(self, token_id: str, version: int = -1) -> bool:
+        self._others()
+        if token_id in self.stored and version not in (-1, self.versions[token_id]):
+            return False
         self.stored.pop(token_id, None)
+        return True
+
+    def _others(self) -> None:
+        if self.before_write:
+            self.before_write.pop()()
 
 
 class Brokers:
@@ -130,6 +151,65 @@ class NeverCompared(bytes):
         raise AssertionError("compared in a time that tells how much is equal")
 
     __hash__ = bytes.__hash__
+
+
+@pytest.mark.parametrize("is_told", [False, True])
+def test_a_token_that_was_deleted_elsewhere_is_not_made_again(brokers: Brokers, is_told: bool) -> None:
+    """Before the notification has come, and between the look at the znode and the write."""
+    token, mac = brokers.first.create(ALICE, ALICE, (), -1)
+    brokers.second.on_change(token.token_id.encode())
+
+    def delete() -> None:
+        brokers.second.expire(ALICE, mac, -1)
+
+    if is_told:
+        brokers.znodes.before_write.append(delete)
+    else:
+        delete()
+    with pytest.raises(ApiError) as refused:
+        brokers.first.renew(ALICE, mac, 5_000)
+    assert refused.value.code is ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+    assert brokers.znodes.token_ids() == []
+    assert brokers.first.login(SHA_512.name, token.token_id) is None, "who has seen that it is gone knows it"
+
+
+def test_a_token_is_moved_from_where_others_have_moved_it(brokers: Brokers) -> None:
+    token, mac = brokers.first.create(ALICE, ALICE, (), -1)
+    brokers.second.on_change(token.token_id.encode())
+    # The second broker ends it soon; the first has not heard of it when that end has come.
+    brokers.second.expire(ALICE, mac, 1_000)
+    brokers.clock.advance(1_001)
+    with pytest.raises(ApiError) as refused:
+        brokers.first.renew(ALICE, mac, 5_000)
+    assert refused.value.code is ErrorCode.DELEGATION_TOKEN_EXPIRED
+    other, mac = brokers.first.create(ALICE, ALICE, (), -1)
+    brokers.second.on_change(other.token_id.encode())
+    brokers.znodes.before_write.append(lambda: brokers.second.renew(ALICE, mac, 9_000))
+    expires_ms = brokers.first.expire(ALICE, mac, 2_000)
+    assert decode(brokers.znodes.stored[other.token_id]).expires_ms == expires_ms == brokers.clock.wall_ms() + 2_000
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_token_that_was_renewed_elsewhere_is_not_removed(brokers: Brokers, is_late: bool) -> None:
+    """The controller's broker goes by what it knows, then by what is there, then by what it has looked at."""
+    token, _ = brokers.first.create(ALICE, ALICE, (), -1)
+    brokers.clock.advance(4_001)
+
+    def renew() -> None:
+        """By a broker whose clock is a little behind."""
+        renewed = token.until(token.expires_ms + 3_000)
+        assert brokers.znodes.replace_token(token.token_id, encode(renewed), 0)
+
+    if is_late:
+        brokers.znodes.before_write.append(renew)
+    else:
+        renew()
+    brokers.first.remove_expired()
+    assert brokers.znodes.token_ids() == [token.token_id]
+    brokers.clock.advance(3_000)
+    brokers.first.remove_expired()
+    assert brokers.znodes.token_ids() == []
+    assert brokers.first.tokens(lambda token: True) == []
 
 
 def test_hmacs_are_compared_in_constant_time(brokers: Brokers) -> None:
