@@ -39,6 +39,7 @@ logger = logging.getLogger(__name__)
 
 ACL_AUTHORIZER: Final = "kafka.security.authorizer.AclAuthorizer"
 CLASS_NAME: Final = "authorizer.class.name"
+_MOST_TRACEBACKS: Final = 20
 
 
 class OwnAuthorizer:
@@ -48,6 +49,7 @@ class OwnAuthorizer:
 
     def __init__(self, authorizer: Any) -> None:
         self._authorizer = authorizer
+        self._failures: set[tuple[type[BaseException], str]] = set()
 
     def authorize(
         self,
@@ -60,23 +62,41 @@ class OwnAuthorizer:
     ) -> bool:
         try:
             return self._authorizer.authorize(connection, operation, resource, name) is True
-        except BaseException:  # SystemExit would end the thread that asks
-            logger.exception("the authorizer failed: %s of %s %r is denied", operation.name, resource.name, name)
+        except BaseException as error:  # SystemExit would end the thread that asks
+            self._note(error, f"{operation.name} of {resource.name} {name!r}")
             return False
 
     def authorize_any(self, connection: ConnectionInfo, operation: Operation, resource: ResourceType) -> bool:
         try:
             ask = getattr(self._authorizer, "authorize_any", None)
             return ask is not None and ask(connection, operation, resource) is True
-        except BaseException:
-            logger.exception("the authorizer failed: %s of any %s is denied", operation.name, resource.name)
+        except BaseException as error:
+            self._note(error, f"{operation.name} of any {resource.name}")
             return False
+
+    def _note(self, error: BaseException, what: str) -> None:
+        """One line, with the traceback the first time that it fails at this place in this way: it may fail at each of
+        many thousand requests a second."""
+        way = (type(error), _place(error))
+        is_new = way not in self._failures and len(self._failures) < _MOST_TRACEBACKS
+        if is_new:
+            self._failures.add(way)
+        said = "" if is_new else f" ({type(error).__name__} at {way[1]})"
+        logger.error("the authorizer failed: %s is denied%s", what, said, exc_info=error if is_new else None)
 
     def close(self) -> None:
         """Let it end what it has."""
         close = getattr(self._authorizer, "close", None)
         if close is not None:
             close()
+
+
+def _place(error: BaseException) -> str:
+    """File and line that raised."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return "" if trace is None else f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
 
 
 def load_own(name: str, config: KafkaConfig) -> OwnAuthorizer:

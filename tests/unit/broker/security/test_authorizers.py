@@ -45,6 +45,8 @@ class OnlyAlice:
     def authorize(self, connection: ConnectionInfo, operation: Operation, resource: ResourceType, name: str) -> Any:
         if name == "broken":
             raise RuntimeError("no answer")
+        if name == "otherwise":
+            raise RuntimeError("no answer either")
         if name == "exit":
             raise SystemExit("ends the thread that asks, if nobody stops it")
         if name == "odd":
@@ -86,6 +88,20 @@ def test_nothing_is_let_in_while_it_raises(module: str, caplog: pytest.LogCaptur
         assert not authorizer.authorize(CALLER, Operation.READ, ResourceType.TOPIC, "exit")
     assert "is denied" in caplog.text
     assert "no answer" in caplog.text
+
+
+def test_one_that_always_raises_writes_one_traceback_for_each_way_to_fail(
+    module: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    authorizer = made(config_with(f"{module}:OnlyAlice", **{"my.topic": "t"}))
+    with caplog.at_level(logging.ERROR):
+        for _ in range(100):
+            for name in ("broken", "otherwise", "exit"):
+                assert not authorizer.authorize(CALLER, Operation.READ, ResourceType.TOPIC, name)
+    assert len(caplog.records) == 300
+    assert caplog.text.count("Traceback") == 3
+    assert "READ of TOPIC 'exit' is denied (SystemExit at " in caplog.records[-1].getMessage()
+    assert not caplog.records[-1].getMessage().count("\n")
 
 
 @pytest.mark.parametrize("name", ["missing_module:Class", "own_authorizers:Missing", "own_authorizers:Nothing"])
