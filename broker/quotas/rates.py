@@ -1,4 +1,4 @@
-"""Two measures of use, each against a bound: a rate over a window, and a bucket of tokens (KIP-13, KIP-599).
+"""Measures of use, each against a bound: two rates over a window, and a bucket of tokens (KIP-13, KIP-73, KIP-599).
 
 Neither asks the time, and neither is safe for several threads.
 """
@@ -81,6 +81,17 @@ class QuotaRate:
         limit = now_ms - self._window.samples * self._window.size_ms
         while self._samples and self._samples[0][3] <= limit:
             self._samples.popleft()
+
+
+class SimpleRate(QuotaRate):
+    """The same over the time since the oldest sample began, but never over less than one: who has just come may use
+    what one sample allows. Replication is throttled by it."""
+
+    __slots__ = ()
+
+    def _elapsed_ms(self, now_ms: float) -> float:
+        size = self._window.size_ms
+        return max(now_ms - self._samples[0][0], size) if self._samples else size
 
 
 class TokenBucket:

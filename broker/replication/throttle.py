@@ -1,18 +1,17 @@
 """Limits on replication traffic, one for what this broker sends as leader and one for what it fetches (KIP-73).
 
-A limit holds for the sum of the throttled replicas of a broker. The rate is that of the bytes in the last
-``replication.quota.window.num`` windows, over the time since the oldest of them began, but never over less than one
-window; so a large answer passes whole, and is paid for by the silence after it. Nothing is delayed here: leader and
-follower ask ``is_exceeded`` and leave partitions out of answers and requests.
+A limit holds for the sum of the throttled replicas of a broker. The rate is a ``SimpleRate`` over
+``replication.quota.window.num`` samples; so a large answer passes whole, and is paid for by the silence after it.
+Nothing is delayed here: leader and follower ask ``is_exceeded`` and leave partitions out of answers and requests.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from broker.quotas.rates import SimpleRate, Window
 from timer.clock import Clock
 from timer.metrics import Metrics
 
@@ -26,50 +25,19 @@ _NONE = "none"
 ALL_PARTITIONS: Final = None
 
 
-class WindowedRate:
-    """Units per second over the last windows. Not safe for several threads."""
-
-    def __init__(self, windows: int, window_ms: int) -> None:
-        self._windows = windows
-        self._window_ms = window_ms
-        self._samples: deque[tuple[int, int]] = deque()  # start and sum, oldest first
-
-    def record(self, size: int, now_ms: int) -> None:
-        """Count ``size`` units."""
-        self._purge(now_ms)
-        if self._samples and now_ms - self._samples[-1][0] < self._window_ms:
-            start, total = self._samples[-1]
-            self._samples[-1] = (start, total + size)
-        else:
-            self._samples.append((now_ms, size))
-
-    def per_second(self, now_ms: int) -> float:
-        """The rate now."""
-        self._purge(now_ms)
-        if not self._samples:
-            return 0.0
-        elapsed = max(now_ms - self._samples[0][0], self._window_ms)
-        return sum(total for _, total in self._samples) * 1000 / elapsed
-
-    def _purge(self, now_ms: int) -> None:
-        while self._samples and now_ms - self._samples[0][0] >= self._windows * self._window_ms:
-            self._samples.popleft()
-
-
 class ReplicationQuota:
     """The limit of one side, and the partitions that it is for."""
 
     def __init__(self, clock: Clock, limit: int, windows: int, window_ms: int) -> None:
         """``limit`` is in bytes per second."""
         self._clock = clock
-        self._limit = limit
         self._lock = threading.Lock()
-        self._rate = WindowedRate(windows, window_ms)
+        self._rate = SimpleRate(limit, Window(windows, window_ms))
         self._throttled: dict[str, frozenset[int] | None] = {}
 
     def set_limit(self, bytes_per_second: int) -> None:
         """The limit from now on."""
-        self._limit = bytes_per_second
+        self._rate.bound = bytes_per_second
 
     def set_partitions(self, topic: str, partitions: frozenset[int] | None) -> None:
         """The partitions of a topic that are throttled, or ``ALL_PARTITIONS``."""
@@ -97,7 +65,7 @@ class ReplicationQuota:
 
     def is_exceeded(self) -> bool:
         """Whether more than the limit travelled."""
-        return self.bytes_per_second() > self._limit
+        return self.bytes_per_second() > self._rate.bound
 
 
 class ReplicationThrottles:

@@ -336,7 +336,8 @@ class ReplicaFetcher:
                 next_offset = info.last_offset + 1
                 epoch = info.last_leader_epoch
                 self._on_bytes(info.valid_bytes)
-                self._traffic.received(tp, partition, info.valid_bytes)
+            # All that came, a batch that is cut at the end too: it is paid for again when it comes whole.
+            self._traffic.received(tp, partition, len(records))  # type: ignore[arg-type]
         with partition.lock:
             before = log.high_watermark
             after = log.update_high_watermark(answer.high_watermark) if answer.high_watermark != before else before

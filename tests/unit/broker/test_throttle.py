@@ -6,11 +6,11 @@ import pytest
 
 from broker.config.kafka_config import KafkaConfig
 from broker.metrics import MetricsRegistry
+from broker.quotas.rates import SimpleRate, Window
 from broker.replication.throttle import (
     ALL_PARTITIONS,
     ReplicationQuota,
     ReplicationThrottles,
-    WindowedRate,
     throttled_partitions,
 )
 from log.topic_partition import TopicPartition
@@ -20,7 +20,7 @@ UNLIMITED = 2**63 - 1
 
 
 def test_the_rate_is_never_over_less_than_a_window() -> None:
-    rate = WindowedRate(11, 1000)
+    rate = SimpleRate(1, Window(11, 1000))
     assert rate.per_second(0) == 0
     rate.record(500, 0)
     assert rate.per_second(1) == 500
@@ -30,11 +30,13 @@ def test_the_rate_is_never_over_less_than_a_window() -> None:
 
 
 def test_old_windows_do_not_count() -> None:
-    rate = WindowedRate(3, 1000)
+    rate = SimpleRate(1, Window(3, 1000))
     rate.record(900, 0)
+    rate.record(100, 800)
     rate.record(300, 1500)
-    assert rate.per_second(2999) == pytest.approx(1200 * 1000 / 2999)
-    assert rate.per_second(3000) == 300 * 1000 / 1500
+    # Until the window has passed since the last thing in a sample, as in Kafka: not since it began.
+    assert rate.per_second(3799) == pytest.approx(1300 * 1000 / 3799)
+    assert rate.per_second(3800) == pytest.approx(300 * 1000 / 2300)
     assert rate.per_second(4500) == 0
     # After a pause the next window starts anew, without the silence before it.
     rate.record(100, 60_000)
