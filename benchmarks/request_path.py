@@ -84,7 +84,7 @@ class DrivenConnection:
     def __init__(self, broker: BrokerServer) -> None:
         self._loop = Loop()
         self._metrics = RequestMetrics(broker.metrics)
-        table = ConnectionTable(cast(Any, self._loop), "PLAINTEXT", broker.socket_server.quotas, CLOCK, -1)
+        table = ConnectionTable(cast(Any, self._loop), "PLAINTEXT", broker.socket_server.quotas, CLOCK, -1, -1)
         unused: Any = None
         writer = ResponseWriter(table, self._metrics, unused, CLOCK, lambda: None)
         writer.thread_id = threading.get_ident()

@@ -129,6 +129,7 @@ def socket_server_config(config: KafkaConfig, security: ListenerSecurity) -> Soc
         socket_receive_buffer_bytes=config.get_int("socket.receive.buffer.bytes"),
         socket_listen_backlog_size=config.get_int("socket.listen.backlog.size"),
         connections_max_idle_ms=config.get_int("connections.max.idle.ms"),
+        sasl_login_timeout_ms=config.get_int("odradek.sasl.login.timeout.ms"),
         max_connections=config.get_int("max.connections"),
         max_connections_per_ip=config.get_int("max.connections.per.ip"),
         max_connections_per_ip_overrides=ip_overrides(config),

@@ -224,6 +224,7 @@ _KEYS = (
     ConfigKey("odradek.log.format", STRING, "text", LOW, rule=one_of("text", "json"), internal=True),
     ConfigKey("odradek.log.log4j.file", STRING, None, LOW, internal=True),
     ConfigKey("odradek.metrics.partitions", BOOLEAN, "true", LOW, internal=True),
+    ConfigKey("odradek.sasl.login.timeout.ms", INT, "-1", MEDIUM, rule=at_least(-1), internal=True),
     ConfigKey("offsets.commit.required.acks", SHORT, "-1", HIGH),
     ConfigKey("offsets.commit.timeout.ms", INT, "5000", HIGH, rule=at_least(1)),
     ConfigKey("offsets.load.buffer.size", INT, "5242880", HIGH, rule=at_least(1)),

@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from network.server.deadlines import Deadlines
 from network.server.server_connection import HOLD_CLOSING, HOLD_DRAINING, ServerConnection
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ HANDSHAKE_MS = 30_000
 HANDSHAKES = 500
 """Handshakes that may be under way on a processor; one more closes the oldest."""
 
-_HANDSHAKE_CHECK_S = 1.0
 _MS = 1_000_000
 _SLACK_S = 0.001
 
@@ -44,6 +44,7 @@ class ConnectionTable:
         quotas: ConnectionQuotas,
         clock: Clock,
         max_idle_ms: int,
+        max_login_ms: int,
     ) -> None:
         self.loop = loop
         self.on_readable: Ready
@@ -57,8 +58,8 @@ class ConnectionTable:
         self._now = clock.monotonic_ns
         self._max_idle_ns = max_idle_ms * _MS
         self._connections: OrderedDict[ServerConnection, None] = OrderedDict()  # least recently used first
-        self._handshakes: OrderedDict[ServerConnection, int] = OrderedDict()  # since when, oldest first
-        self._checks_handshakes = False
+        self._handshakes = Deadlines(loop, self._now, HANDSHAKE_MS, self._close_handshake)
+        self._logins = Deadlines(loop, self._now, max_login_ms, self._close_login)
 
     def __len__(self) -> int:
         return len(self._connections)
@@ -70,30 +71,24 @@ class ConnectionTable:
         """Take a counted connection and begin to read from it."""
         self._connections[connection] = None
         if not connection.transport.handshake_done:
-            self._begin_handshake(connection)
+            if len(self._handshakes) >= HANDSHAKES:
+                self._handshakes.close_oldest()
+            self._handshakes.begin(connection)
+        if connection.authenticator is not None:
+            self._logins.begin(connection)
         self.start_reading(connection)
 
-    def _begin_handshake(self, connection: ServerConnection) -> None:
-        if len(self._handshakes) >= HANDSHAKES:
-            self.close(next(iter(self._handshakes)), "closed: too many handshakes are under way")
-        self._handshakes[connection] = self._now()
-        if not self._checks_handshakes:
-            self._checks_handshakes = True
-            self.loop.call_later(_HANDSHAKE_CHECK_S, self._close_late_handshakes)
-
     def handshake_done(self, connection: ServerConnection) -> None:
-        self._handshakes.pop(connection, None)
+        self._handshakes.done(connection)
 
-    def _close_late_handshakes(self) -> None:
-        limit = self._now() - HANDSHAKE_MS * _MS
-        while self._handshakes:
-            connection, since = next(iter(self._handshakes.items()))
-            if since > limit:
-                break
-            self.close(connection, "closed: its handshake took too long")
-        self._checks_handshakes = bool(self._handshakes)
-        if self._checks_handshakes:
-            self.loop.call_later(_HANDSHAKE_CHECK_S, self._close_late_handshakes)
+    def login_done(self, connection: ServerConnection) -> None:
+        self._logins.done(connection)
+
+    def _close_handshake(self, connection: ServerConnection) -> None:
+        self.close(connection, "closed: its handshake took too long, or too many are under way")
+
+    def _close_login(self, connection: ServerConnection) -> None:
+        self.close(connection, "closed: it has not logged in in time")
 
     def start_reading(self, connection: ServerConnection) -> None:
         if not connection.reading:
@@ -138,7 +133,8 @@ class ConnectionTable:
         connection.request = None
         self.on_closed(connection)
         self._connections.pop(connection, None)
-        self._handshakes.pop(connection, None)
+        self._handshakes.done(connection)
+        self._logins.done(connection)
         try:
             connection.transport.close()
         except OSError as error:

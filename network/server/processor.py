@@ -61,6 +61,7 @@ class Processor:
         privileged: bool,
         max_request_bytes: int,
         max_idle_ms: int,
+        max_login_ms: int,
     ) -> None:
         self.id = processor_id
         self.listener = listener
@@ -70,7 +71,7 @@ class Processor:
         self._request_metrics = request_metrics
         self._selector = TimedSelector(clock)
         self._loop = asyncio.SelectorEventLoop(self._selector)
-        self._table = ConnectionTable(self._loop, listener.name, quotas, clock, max_idle_ms)
+        self._table = ConnectionTable(self._loop, listener.name, quotas, clock, max_idle_ms, max_login_ms)
         self._writer = ResponseWriter(self._table, request_metrics, cold_reads, clock, self._wake)
         self._reader = RequestReader(
             self._table,

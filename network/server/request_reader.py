@@ -356,6 +356,7 @@ class RequestReader:
         elif authenticator.complete:
             self.reauthentications += again
             self.authentications += not again
+            self._table.login_done(connection)
             connection.info.principal = authenticator.principal
         if step.delay_ms:
             self._table.loop.call_later(step.delay_ms / 1000, self._send_step, connection, step.answer)

@@ -31,7 +31,8 @@ class ListenerConfig:
 
 @dataclass(frozen=True, slots=True)
 class SocketServerConfig:
-    """Fields carry the names of Kafka's keys with `_` for `.`; buffer sizes of -1 leave the system's default."""
+    """Fields carry the names of the keys with `_` for `.`, without `odradek`; buffer sizes of -1 leave the system's
+    default."""
 
     listeners: Sequence[ListenerConfig]
     broker_id: int = 0
@@ -46,6 +47,7 @@ class SocketServerConfig:
     socket_receive_buffer_bytes: int = 102400
     socket_listen_backlog_size: int = 50
     connections_max_idle_ms: int = 600000
+    sasl_login_timeout_ms: int = -1
     max_connections: int = UNLIMITED
     max_connections_per_ip: int = UNLIMITED
     max_connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)

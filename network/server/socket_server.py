@@ -324,6 +324,7 @@ class SocketServer:
             privileged=listener.name == config.privileged_listener_name,
             max_request_bytes=config.socket_request_max_bytes,
             max_idle_ms=config.connections_max_idle_ms,
+            max_login_ms=config.sasl_login_timeout_ms,
         )
         self._add_gauges(processor)
         return processor

@@ -14,4 +14,7 @@ KEYS: dict[str, str] = {
     "odradek.log.log4j.file": "A log4j.properties that is read for the levels of loggers. Not set, the one that "
     "KAFKA_LOG4J_OPTS names, or that lies beside the server.properties, if there is any.",
     "odradek.metrics.partitions": "Whether /metrics shows the series of single partitions, about ten for each.",
+    "odradek.sasl.login.timeout.ms": "Time in which a connection of a listener with SASL must have authenticated; else "
+    "it is closed, up to a second later. With -1 only connections.max.idle.ms bounds one that is silent, as in Apache "
+    "Kafka.",
 }

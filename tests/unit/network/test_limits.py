@@ -178,6 +178,7 @@ def test_a_processor_queues_twenty_new_connections(servers: Servers, broker: Ech
         privileged=False,
         max_request_bytes=1000,
         max_idle_ms=1000,
+        max_login_ms=-1,
     )
     pairs = [socket.socketpair() for _ in range(NEW_CONNECTIONS_PER_PROCESSOR + 1)]
     try:

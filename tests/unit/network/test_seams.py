@@ -160,6 +160,21 @@ def test_failed_authentication_is_answered_and_closed(servers: Servers, broker: 
     assert counted(servers) == {"failed-authentication-total": 1}
 
 
+def test_a_login_that_never_comes_is_closed_where_it_has_a_time(servers: Servers, broker: EchoBroker) -> None:
+    """One that is silent, and one that goes on and on; not who has logged in."""
+    listener = ListenerConfig("SASL", "127.0.0.1", 0, authenticator=PasswordAuthenticator)
+    server = servers.start(broker, listeners=[listener], sasl_login_timeout_ms=1_500)
+    entered, silent, half = (servers.connect(server, "SASL") for _ in range(3))
+    entered.send(framed(b"secret"))
+    half.send(framed(b"secret")[:5])
+    assert entered.frame() == b"yes"
+    assert silent.is_closed()
+    assert half.is_closed()
+    entered.send(produce_frame(1))
+    assert entered.correlation_id() == 1
+    wait_until(lambda: server.connection_count() == 1, "closed")
+
+
 def counted(servers: Servers) -> dict[str, float]:
     """What the metrics say of authentications, without zeros."""
     kinds = (

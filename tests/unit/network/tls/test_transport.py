@@ -170,8 +170,9 @@ def test_handshakes_that_stop_half_way_are_bounded(
                 sock.close()
 
 
-def test_a_handshake_has_an_end(monkeypatch: pytest.MonkeyPatch, server: SocketServer) -> None:
+def test_a_handshake_has_an_end(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     monkeypatch.setattr(connection_table, "HANDSHAKE_MS", 1)
+    server: SocketServer = request.getfixturevalue("server")
     with socket.create_connection(("127.0.0.1", server.bound_port("SSL")), 20) as sock:
         assert sock.recv(1) == b""
 
