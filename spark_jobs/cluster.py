@@ -16,6 +16,7 @@ from network.protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from spark_jobs.connection import socket_wrapper
 from spark_jobs.options import EARLIEST, LATEST, Partition, ReadOptions
 from timer.clock import Clock, SystemClock
 
@@ -46,7 +47,7 @@ def open_client(options: ReadOptions) -> ClusterClient:
         options.client_id,
         clock,
         topic_patience_ms=TOPIC_PATIENCE_MS,
-        wrap=options.security.wrapper(clock),
+        wrap=socket_wrapper(options.security, clock),
     )
 
 

@@ -17,6 +17,7 @@ from network.client.connection import Connection
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from spark_jobs.cluster import ClusterMetadata
+from spark_jobs.connection import socket_wrapper
 from spark_jobs.options import EARLIEST, LATEST, ReadOptions
 from spark_jobs.planning import Range
 from timer.clock import Clock
@@ -146,7 +147,7 @@ class PartitionFetcher:
         address = self._leader
         if address is None or self._preferred is not None:
             address = self._cluster.broker(self._range.topic, self._range.partition, self._preferred)
-        wrap = self._options.security.wrapper(self._clock)
+        wrap = socket_wrapper(self._options.security, self._clock)
         return Connection(address.host, address.port, self._options.client_id, self._clock, wrap=wrap)
 
     def _request(self, offset: int) -> FetchRequest:

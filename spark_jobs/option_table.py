@@ -41,6 +41,23 @@ class Option(NamedTuple):
 
 _H, _D, _O, _N, _R = Taken.HONOURED, Taken.DIFFERENT, Taken.OURS, Taken.NEEDLESS, Taken.REFUSED
 
+_STORE = "JKS, PKCS12 or PEM; the file must be on driver and executors"
+_TLS = [
+    ("ssl.truststore.location", "the system's", _STORE),
+    ("ssl.truststore.type", "JKS", ""),
+    ("ssl.truststore.password", "none", ""),
+    ("ssl.truststore.certificates", "none", "PEM in the option itself: no file is needed"),
+    ("ssl.keystore.location", "none", _STORE),
+    ("ssl.keystore.type", "JKS", ""),
+    ("ssl.keystore.password", "none", ""),
+    ("ssl.keystore.key", "none", "PEM in the option itself"),
+    ("ssl.keystore.certificate.chain", "none", "PEM in the option itself"),
+    ("ssl.key.password", "none", ""),
+    ("ssl.endpoint.identification.algorithm", "https", ""),
+    ("ssl.enabled.protocols", "TLSv1.2,TLSv1.3", ""),
+    ("ssl.cipher.suites", "any", "suites of TLS 1.3 all together only"),
+]
+
 _SOURCE = [
     Option("kafka.bootstrap.servers", "RSW", "required", "required", _H),
     Option("subscribe", "RS", "one of three", "one of three", _H),
@@ -95,7 +112,7 @@ _SOURCE = [
     ),
     Option("kafka.fetch.min.bytes", "RS", "1", "1", _H),
     Option("kafka.fetch.max.wait.ms", "RS", "500", "500", _H),
-    Option("kafka.security.protocol", "RSW", "PLAINTEXT", "PLAINTEXT", _D, "PLAINTEXT and SASL_PLAINTEXT; no TLS yet"),
+    Option("kafka.security.protocol", "RSW", "PLAINTEXT", "PLAINTEXT", _H),
     Option(
         "kafka.sasl.mechanism",
         "RSW",
@@ -105,6 +122,8 @@ _SOURCE = [
         "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER with unsecured tokens; GSSAPI is refused",
     ),
     Option("kafka.sasl.jaas.config", "RSW", "none", "none", _H, "also with a delegation token's `tokenauth=true`"),
+    *[Option(f"kafka.{name}", "RSW", default, default, _H, why) for name, default, why in _TLS],
+    Option("kafka.ssl.protocol", "RSW", "TLSv1.3", "no use", _N, "kafka.ssl.enabled.protocols says which versions"),
 ]
 
 _SINK = [
@@ -185,7 +204,7 @@ _REFUSED = [
         "metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms "
         "auto.include.jmx.reporter enable.metrics.push",
     ),
-    *_refused("RSW", "TLS is not there yet: use a listener without", "ssl.* security.providers"),
+    *_refused("RSW", "drop it: TLS is OpenSSL's, which has no such choice", "ssl.* security.providers"),
     *_refused("RSW", "a login takes its mechanism and kafka.sasl.jaas.config alone", "sasl.*"),
 ]
 

@@ -13,13 +13,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from network.client.security import ClientSecurity
+from spark_jobs.connection import CLIENT_ID, client_security_of, required_bootstrap
 from spark_jobs.option_table import OptionError, check_names
 from spark_jobs.topic_pattern import PatternError, compile_java
-from timer.clock import SystemClock
 
 EARLIEST = -2
 LATEST = -1
-CLIENT_ID = "odradek-spark"
 
 Partition = tuple[str, int]
 
@@ -149,26 +148,6 @@ class ReadOptions:
 
 
 ALL_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
-
-
-def client_security_of(given: Mapping[str, str]) -> ClientSecurity:
-    """How connections are secured, of lower-cased options. Raises OptionError, without secrets."""
-    properties = {name.removeprefix("kafka."): value for name, value in given.items() if name.startswith("kafka.")}
-    protocol = properties.get("security.protocol", "").strip().upper()
-    if protocol.endswith("SSL"):  # the options of TLS are not taken yet
-        raise OptionError(f"option kafka.security.protocol: {protocol} is not served, use a listener without TLS")
-    try:
-        return ClientSecurity.of(properties, SystemClock())
-    except ValueError as error:
-        raise OptionError(f"option kafka.{error}") from None
-
-
-def required_bootstrap(given: Mapping[str, str]) -> str:
-    """The bootstrap servers of lower-cased options. Raises OptionError."""
-    servers = given.get("kafka.bootstrap.servers", "").strip()
-    if not servers:
-        raise OptionError("option kafka.bootstrap.servers is missing: give host:port[,host:port...]")
-    return servers
 
 
 def subscription(given: Mapping[str, str]) -> Subscription:

@@ -24,6 +24,7 @@ from network.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from spark_jobs.connection import socket_wrapper
 from spark_jobs.encode.encoder import Batch
 from spark_jobs.options import Partition
 from spark_jobs.write_options import WriteOptions
@@ -192,7 +193,7 @@ class Producer:
                 self._options.client_id,
                 self._clock,
                 socket_timeout_ms=self._options.request_timeout_ms,
-                wrap=self._options.security.wrapper(self._clock),
+                wrap=socket_wrapper(self._options.security, self._clock),
             )
             self._connections[leader] = found
         return found

@@ -26,6 +26,7 @@ from pyspark.sql.types import (
 )
 
 from network.client.cluster_client import ClusterClient
+from spark_jobs.connection import socket_wrapper
 from spark_jobs.encode import records as enc
 from spark_jobs.encode.encoder import Columns, Headers, RowError, Slices, encode_batches
 from spark_jobs.option_table import OptionError
@@ -118,7 +119,7 @@ class OdradekStreamWriter(DataSourceStreamArrowWriter):
 def write_batches(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> Written:
     """Runs on executors: encode and send all rows, and wait until they are acknowledged."""
     clock = SystemClock()
-    wrap = options.security.wrapper(clock)
+    wrap = socket_wrapper(options.security, clock)
     with task(), ClusterClient(options.bootstrap_servers, options.client_id, clock, wrap=wrap) as client:
         producer = Producer(options, client, clock)
         try:

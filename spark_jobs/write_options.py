@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from log.records.compression import Codec
 from network.client.security import ClientSecurity
+from spark_jobs.connection import CLIENT_ID, client_security_of, required_bootstrap
 from spark_jobs.option_table import OptionError, check_names
-from spark_jobs.options import CLIENT_ID, client_security_of, flag, positive, required_bootstrap
+from spark_jobs.options import flag, positive
 
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _CODECS = {"none": Codec.NONE, **{codec.config_name: codec for codec in Codec}}

@@ -38,7 +38,13 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's own clock."""
+    """The machine's own clock. One is as good as another, so all are equal."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SystemClock)
+
+    def __hash__(self) -> int:
+        return hash(SystemClock)
 
     def monotonic_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000

@@ -56,7 +56,8 @@ def unreachable(servers: str, error: BaseException) -> str:
     """One line about brokers that could not be reached."""
     causes = list(_causes(error))
     text = f"{servers}: {error}"
-    if any(isinstance(each, AuthenticationFailed) for each in causes):
+    trusted = "CERTIFICATE_VERIFY_FAILED" not in text
+    if trusted and any(isinstance(each, AuthenticationFailed) for each in causes):
         return f"{text}; correct user name and password in the file of --command-config"
     where = next((found for each in causes if (found := re.search(r"cannot connect to (\S+):(\d+)", str(each)))), None)
     if any(isinstance(each, socket.gaierror) for each in causes):
@@ -65,7 +66,7 @@ def unreachable(servers: str, error: BaseException) -> str:
         cure = (
             "the broker wants a certificate of yours: name it in ssl.keystore.location in the file of --command-config"
         )
-    elif "CERTIFICATE_VERIFY_FAILED" in text:
+    elif not trusted:
         cure = (
             "the broker's certificate is of another name or authority: correct the address, or ssl.truststore.location "
             "in the file of --command-config"

@@ -39,17 +39,9 @@ def command(context: click.Context) -> None:
     context.meta[RUNNING_CLUSTER] = _running_cluster
 
 
-def _running_cluster() -> str:
-    """Its addresses. Raises CommandError for one that the jobs have no way into."""
-    found = find(None)
-    if found.command_config is not None:
-        raise CommandError(
-            f"{found.servers} wants a login or TLS, which the jobs have no options for; "
-            "Spark's own connector takes the options of the files *.spark.json beside "
-            f"{found.command_config}",
-            exit_code=2,
-        )
-    return found.servers
+def _running_cluster() -> tuple[str, Path | None]:
+    """Its addresses, and the file with the login of its admin."""
+    return find(None)
 
 
 @command.command("package")

@@ -6,7 +6,6 @@ that logs in over what the first made.
 
 from __future__ import annotations
 
-import logging
 import ssl
 from typing import TYPE_CHECKING
 
@@ -15,8 +14,7 @@ from broker.config.listener_values import ListenerValues
 from broker.config.listeners import TLS_PROTOCOLS
 from broker.security.sasl.peer_logins import PeerLogins
 from network.client.security import chain
-from network.tls.client import tls_wrapper
-from network.tls.settings import TlsSettings, is_current, read_settings
+from network.tls.client import CurrentContext, tls_wrapper
 from network.tls.stores import TlsConfigError
 
 if TYPE_CHECKING:
@@ -25,31 +23,19 @@ if TYPE_CHECKING:
     from timer.clock import Clock
 
 
-logger = logging.getLogger(__name__)
-
-
 class PeerTls:
     """The client's side of a listener's TLS, with the keys of the listener itself."""
 
     def __init__(self, config: KafkaConfig, listener: str) -> None:
         self._listener = listener
-        self._values = ListenerValues(config, listener)
-        self._made: tuple[TlsSettings, ssl.SSLContext] | None = None
+        self._current = CurrentContext(ListenerValues(config, listener).__getitem__, listener)
 
     def context(self) -> ssl.SSLContext:
         """What new connections use. Raises OSError when there is none, and never was one."""
-        made = self._made
-        if made is not None and is_current(made[0], self._values.__getitem__):
-            return made[1]
         try:
-            settings = read_settings(self._values.__getitem__)
-            made = settings, settings.client_context()
+            return self._current()
         except (TlsConfigError, ConfigError) as error:
-            if made is None:
-                raise OSError(f"no TLS for connections to {self._listener}: {error}") from None
-            logger.error("new TLS settings of connections to %s cannot be used: %s", self._listener, error)
-        self._made = made
-        return made[1]
+            raise OSError(f"no TLS for connections to {self._listener}: {error}") from None
 
 
 class PeerSecurity:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,9 +12,8 @@ from network.client.connection import Secured
 from network.sasl.clients import client_mechanism
 from network.sasl.jaas import JaasError, parse_single
 from network.sasl.login import login_wrapper
-from network.tls.client import tls_wrapper
+from network.tls.client import CurrentContext, tls_wrapper
 from network.tls.settings import KEYS as TLS_KEYS
-from network.tls.settings import read_settings
 
 if TYPE_CHECKING:
     from network.client.connection import Session, SocketWrapper
@@ -38,8 +38,15 @@ class ClientSecurity:
         return cls(tuple(own.items()))
 
     def wrapper(self, clock: Clock) -> SocketWrapper | None:
-        """What is done to each connected socket; None for plain text."""
-        return client_security(dict(self.properties), clock)
+        """What is done to each connected socket; None for plain text. Made once in a process for equal properties, for
+        it costs more than a connection. Raises ValueError as `client_security` does, for instance where a file is
+        missing."""
+        return _made(self, clock)  # type: ignore[arg-type] # every clock has a hash
+
+
+@functools.lru_cache(maxsize=16)
+def _made(security: ClientSecurity, clock: Clock) -> SocketWrapper | None:
+    return client_security(dict(security.properties), clock)
 
 
 def client_security(properties: Mapping[str, str], clock: Clock) -> SocketWrapper | None:
@@ -50,8 +57,9 @@ def client_security(properties: Mapping[str, str], clock: Clock) -> SocketWrappe
         raise ValueError(f"security.protocol: {protocol} is not served, only {', '.join(PROTOCOLS)}")
     wrappers: list[SocketWrapper] = []
     if protocol.endswith("SSL"):
-        context = read_settings(properties.get).client_context()
-        wrappers.append(tls_wrapper(lambda: context))
+        context = CurrentContext(properties.get, "brokers")
+        context()  # a mistake is told now
+        wrappers.append(tls_wrapper(context))
     if protocol.startswith("SASL_"):
         wrappers.append(_login(properties, clock))
     return chain(wrappers)

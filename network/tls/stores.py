@@ -7,15 +7,18 @@ writes PKCS12 unless told otherwise. PKCS12 is read by `cryptography` (the extra
 from __future__ import annotations
 
 import base64
+import os
 import re
+import stat
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from network.tls.jks import MAGIC, JksError, JksStore
 
 _BLOCK = re.compile(r"-+BEGIN\s+([A-Z0-9 ]+?)-+([A-Za-z0-9+/=\s]+)-+END\s+\1-+")
 _LINE = 64
 TYPES = ("JKS", "PKCS12", "PEM")
+MAX_BYTES = 4 << 20
+"""Of one store: more than two thousand certificates."""
 
 
 class TlsConfigError(ValueError):
@@ -86,10 +89,18 @@ def pem_trust_store(text: str) -> tuple[bytes, ...]:
 
 
 def _read(key: str, location: str) -> bytes:
+    """A path may come over the wire: what is no file, or a huge one, is refused before it takes memory or time."""
     try:
-        return Path(location).read_bytes()
+        # Opening a pipe would wait for its writer.
+        with open(os.open(location, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise TlsConfigError(f"{key}: {location} cannot be read: it is no file")
+            data = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise TlsConfigError(f"{key}: {location} cannot be read: {error.strerror}") from None
+    if len(data) > MAX_BYTES:
+        raise TlsConfigError(f"{key}: {location} cannot be read: it has more than {MAX_BYTES} bytes")
+    return data
 
 
 def _text(key: str, data: bytes) -> str:

@@ -10,5 +10,6 @@ JOBS = {
 }
 """Name on the command line to one line of help; the module is the name with underscores."""
 
-# In a click context's ``meta``: a function that names the brokers of the development cluster that runs.
+# In a click context's ``meta``: a function that names the brokers of the development cluster that runs, and the file
+# that says how to log in there, None for a cluster without security.
 RUNNING_CLUSTER = "odradek.running-cluster"

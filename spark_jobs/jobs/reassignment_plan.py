@@ -12,10 +12,9 @@ from network.client.cluster_balance import Broker, Placement, Plan, PlanError, m
 from network.client.cluster_client import ClusterClient
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from spark_jobs.connection import open_cluster
 from spark_jobs.jobs.html import bars, heading, page, paragraph, table
-from spark_jobs.jobs.session import Launch, bootstrap_option, say, spark_options
-from spark_jobs.options import CLIENT_ID
-from timer.clock import SystemClock
+from spark_jobs.jobs.session import Launch, cluster_options, say, spark_options
 
 Sizes = dict[tuple[str, int], int]
 
@@ -96,7 +95,7 @@ def report(plan: Plan) -> str:
 
 
 @click.command("reassignment-plan")
-@bootstrap_option
+@cluster_options
 @click.option("--brokers", help="Ids that may hold replicas, separated by commas; all without it. Others are emptied.")
 @click.option("--topics", help="Only these topics, separated by commas.")
 @click.option("--traffic", type=click.Path(exists=True, dir_okay=False), help='JSON: {"topic-partition": bytes per s}.')
@@ -105,7 +104,7 @@ def report(plan: Plan) -> str:
 @click.option("--html", "html_path", type=click.Path(dir_okay=False), help="Also write a page with before and after.")
 @spark_options
 def main(
-    bootstrap_server: str,
+    kafka: dict[str, str],
     brokers: str | None,
     topics: str | None,
     traffic: str | None,
@@ -117,7 +116,7 @@ def main(
     """Plan moves that even out the brokers. No Spark is started, so --master and --conf change nothing."""
     loads: dict[str, float] = json.loads(Path(traffic).read_text()) if traffic else {}
     chosen = None if topics is None else {name.strip() for name in topics.split(",")}
-    with ClusterClient(bootstrap_server, CLIENT_ID, SystemClock()) as client:
+    with open_cluster(kafka) as client:
         known, placements = read_cluster(client, loads, chosen)
     if brokers is not None:
         wanted = {int(each) for each in brokers.split(",")}

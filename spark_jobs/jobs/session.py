@@ -6,13 +6,17 @@ import functools
 import json
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
 import click
 
+from log.files.properties_text import parse_properties
+from spark_jobs.connection import BOOTSTRAP
 from spark_jobs.jobs import RUNNING_CLUSTER
 
-BOOTSTRAP = "kafka.bootstrap.servers"
+_COMMAND_CONFIG = "odradek.command-config"
+_SECURITY_KEYS = ("security.protocol", "sasl.", "ssl.")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -45,36 +49,73 @@ def spark_options(function: F) -> F:
 
 
 def kafka_options(function: F) -> F:
-    """``--bootstrap-server`` and ``--option``: a job is given the options of its source or sink as `kafka`."""
+    """`cluster_options` and ``--option``: a job is given the options of its source or sink as `kafka`."""
 
     @functools.wraps(function)
-    def with_kafka(*, bootstrap_server: str, options: tuple[str, ...], **others: Any) -> Any:
-        return function(kafka={BOOTSTRAP: bootstrap_server, **pairs(options, "--option")}, **others)
+    def with_kafka(*, kafka: dict[str, str], options: tuple[str, ...], **others: Any) -> Any:
+        return function(kafka={**kafka, **pairs(options, "--option")}, **others)
 
     decorated = click.option(
         "--option", "options", multiple=True, metavar="KEY=VALUE", help="Option of the odradek format; repeatable."
     )(with_kafka)
-    return cast(F, bootstrap_option(decorated))
+    return cluster_options(cast(F, decorated))
 
 
-def bootstrap_option(function: F) -> F:
-    """``--bootstrap-server``; `odradek spark` knows the cluster of the `odradek dev` that runs, spark-submit none."""
-    return click.option(
-        "--bootstrap-server",
-        "-b",
-        callback=_or_the_running_cluster,
-        envvar=["ODRADEK_BOOTSTRAP_SERVERS", "ODRADEK_BOOTSTRAP_SERVER"],
-        help="Brokers to start from, host:port separated by commas.  [default: the running `odradek dev`]",
-    )(function)
+def cluster_options(function: F) -> F:
+    """``--bootstrap-server`` and ``--command-config``: a job is given the options that lead into the cluster as
+    `kafka`. `odradek spark` knows the cluster of the `odradek dev` that runs, spark-submit none."""
+
+    @functools.wraps(function)
+    def with_cluster(*, bootstrap_server: str, **others: Any) -> Any:
+        file = click.get_current_context().meta.get(_COMMAND_CONFIG)
+        return function(kafka={BOOTSTRAP: bootstrap_server, **security_options(file)}, **others)
+
+    decorated = click.option(
+        "--command-config",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        envvar="ODRADEK_COMMAND_CONFIG",
+        is_eager=True,
+        expose_value=False,
+        callback=_remember,
+        help="Properties file with the keys of Kafka's Java clients: security.protocol, sasl.*, ssl.*.",
+    )(with_cluster)
+    return cast(
+        F,
+        click.option(
+            "--bootstrap-server",
+            "-b",
+            callback=_or_the_running_cluster,
+            envvar=["ODRADEK_BOOTSTRAP_SERVERS", "ODRADEK_BOOTSTRAP_SERVER"],
+            help="Brokers to start from, host:port separated by commas.  [default: the running `odradek dev`]",
+        )(decorated),
+    )
+
+
+def security_options(file: Path | None) -> dict[str, str]:
+    """The options that secure connections as that properties file says. Raises click.UsageError."""
+    if file is None:
+        return {}
+    try:
+        found = parse_properties(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"--command-config {file}: {error}") from None
+    return {f"kafka.{name}": value for name, value in found.items() if name.startswith(_SECURITY_KEYS)}
+
+
+def _remember(context: click.Context, _: click.Parameter, value: Path | None) -> None:
+    context.meta[_COMMAND_CONFIG] = value
 
 
 def _or_the_running_cluster(context: click.Context, parameter: click.Parameter, value: str | None) -> str:
     if value:
         return value
-    find: Callable[[], str] | None = context.meta.get(RUNNING_CLUSTER)
+    find: Callable[[], tuple[str, Path | None]] | None = context.meta.get(RUNNING_CLUSTER)
     if find is None:
         raise click.MissingParameter(ctx=context, param=parameter)
-    return find()
+    servers, file = find()
+    if context.meta[_COMMAND_CONFIG] is None:
+        context.meta[_COMMAND_CONFIG] = file
+    return servers
 
 
 def pairs(items: tuple[str, ...], option: str) -> dict[str, str]:

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from network.client.cluster_client import ClusterClient
 from network.protocol.errors import ApiError
+from spark_jobs.connection import open_cluster
 from spark_jobs.jobs.reassignment_plan import replica_sizes
 from spark_jobs.jobs.session import say
-from spark_jobs.options import CLIENT_ID, Partition, ReadOptions
-from timer.clock import SystemClock
+from spark_jobs.options import Partition, ReadOptions
 
 SETTING = "spark.sql.shuffle.partitions"
 # Bytes that one task of a shuffle is meant to have.
@@ -39,11 +38,12 @@ def topic_bytes(source_options: Mapping[str, str], on_disk: Mapping[Partition, i
     return sum(size for (topic, _), size in on_disk.items() if subscription.matches(topic))
 
 
-def sizes_on_disk(bootstrap: str) -> dict[Partition, int]:
-    """Bytes on disk by partition, of the largest replica; empty where the brokers do not tell."""
+def sizes_on_disk(source_options: Mapping[str, str]) -> dict[Partition, int]:
+    """Bytes on disk by partition, of the largest replica, in the cluster that these options lead into; empty where the
+    brokers do not tell."""
     found: dict[Partition, int] = {}
     try:
-        with ClusterClient(bootstrap, CLIENT_ID, SystemClock()) as client:
+        with open_cluster(source_options) as client:
             for sizes in replica_sizes(client).values():
                 for partition, size in sizes.items():
                     found[partition] = max(size, found.get(partition, 0))
@@ -54,4 +54,4 @@ def sizes_on_disk(bootstrap: str) -> dict[Partition, int]:
 
 def fit_to_topics(spark: Any, source_options: Mapping[str, str]) -> None:
     """Shuffle partitions for a job that reads these topics; one a core where the brokers tell no sizes."""
-    fit_shuffle(spark, topic_bytes(source_options, sizes_on_disk(source_options["kafka.bootstrap.servers"])))
+    fit_shuffle(spark, topic_bytes(source_options, sizes_on_disk(source_options)))

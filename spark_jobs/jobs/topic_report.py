@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from spark_jobs.jobs.html import bars, heading, page, paragraph, table
-from spark_jobs.jobs.session import BOOTSTRAP, Launch, kafka_options, show_result, spark_options
+from spark_jobs.jobs.session import Launch, kafka_options, show_result, spark_options
 from spark_jobs.jobs.sizing import fit_shuffle, sizes_on_disk, topic_bytes
 
 TIME_BUCKETS = 40
@@ -157,7 +157,7 @@ def main(
     """Read the topics once and describe them."""
     spark = launch.open("topic-report")
     source = {("subscribePattern" if pattern else "subscribe"): topics, **kafka}
-    on_disk = sizes_on_disk(kafka[BOOTSTRAP])
+    on_disk = sizes_on_disk(kafka)
     fit_shuffle(spark, topic_bytes(source, on_disk))
     numbers = measure(spark, source, on_disk)
     Path(html_path).write_text(report(numbers))

@@ -10,7 +10,8 @@ from typing import Any
 
 import click
 
-from spark_jobs.jobs.session import BOOTSTRAP, Launch, kafka_options, say, show_result, spark_options
+from spark_jobs.connection import connection_options
+from spark_jobs.jobs.session import Launch, kafka_options, say, show_result, spark_options
 from spark_jobs.jobs.sizing import fit_to_topics
 
 
@@ -80,11 +81,11 @@ def main(
 ) -> None:
     """Count the records of TOPIC by window and key into OUTPUT."""
     spark = launch.open("windowed-counts")
-    server = {BOOTSTRAP: kafka[BOOTSTRAP]}
     source = {"startingOffsets": "earliest", "subscribe": topic, **kafka}
     fit_to_topics(spark, source)
     frame = counts(spark, source, window=window, slide=slide, watermark=watermark, by=by)
-    query = start(frame, {**server, "topic": output}, mode=mode, checkpoint=checkpoint, every=None if once else every)
+    target = {**connection_options(kafka), "topic": output}
+    query = start(frame, target, mode=mode, checkpoint=checkpoint, every=None if once else every)
     say(f"counting {topic} into {output}; progress is in {checkpoint}")
     query.awaitTermination()
     show_result({"rows_read": sum(progress.numInputRows for progress in query.recentProgress)}, False)

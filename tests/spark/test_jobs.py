@@ -17,7 +17,7 @@ def test_topic_report(spark: Any, cluster: Cluster, tmp_path: Path) -> None:
     topic = make_topic(cluster)
     sent = fill(cluster, topic, 600)
     source = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": topic}
-    numbers = topic_report.measure(spark, source, sizing.sizes_on_disk(cluster.bootstrap))
+    numbers = topic_report.measure(spark, source, sizing.sizes_on_disk(source))
     (row,) = numbers["topics"]
     assert row["records"] == 600
     assert row["bytes"] == sum(len(key or b"") + len(value) for _, key, value in sent)

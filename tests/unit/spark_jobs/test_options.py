@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pickle
 import re
+import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from network.client.security import CLIENT_KEYS
-from spark_jobs import option_table, options, write_options
+from spark_jobs import connection, option_table, options, write_options
 from spark_jobs.option_table import OptionError
 from spark_jobs.options import ByOffset, ByTimestamp, Edge, ReadOptions, duration_ms
 from spark_jobs.write_options import WriteOptions
@@ -93,7 +94,20 @@ def test_a_pattern_matches_whole_names() -> None:
         ({"kafka.value.deserializer": "x"}, "DataFrame"),
         ({"kafka.enable.auto.commit": "true"}, "checkpoint"),
         ({"kafka.interceptor.classes": "x"}, "transform"),
-        ({"kafka.security.protocol": "SASL_SSL"}, "option kafka.security.protocol: SASL_SSL is not served"),
+        ({"kafka.security.protocol": "TLS"}, "option kafka.security.protocol: TLS is not served"),
+        (
+            {"kafka.security.protocol": "SSL", "kafka.ssl.truststore.location": "/nowhere/ca.pem"},
+            f"kafka.ssl.truststore.location: /nowhere/ca.pem cannot be read: .*on {socket.gethostname()}: ",
+        ),
+        (
+            {
+                "kafka.security.protocol": "SSL",
+                "kafka.ssl.keystore.type": "PEM",
+                "kafka.ssl.keystore.key": "sesame",
+                "kafka.ssl.keystore.certificate.chain": "sesame",
+            },
+            "kafka.ssl.keystore.key: 0 private keys",
+        ),
         ({"kafka.security.protocol": "SASL_PLAINTEXT"}, "kafka.sasl.jaas.config is not set"),
         (
             {"kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.jaas.config": 'X required password="sesame";'},
@@ -119,7 +133,7 @@ def test_refusals_of_batch_reads_name_the_cure(given: dict[str, Any], cure: str)
         ("kafka.acks", "not one of reads"),
         ("kafka.session.timeout.ms", "no consumer group"),
         ("kafka.sasl.login.class", "a login takes its mechanism"),
-        ("kafka.ssl.truststore.location", "TLS is not there yet"),
+        ("kafka.ssl.provider", "TLS is OpenSSL's"),
     ],
 )
 def test_options_that_are_not_taken_are_named(name: str, nearest: str) -> None:
@@ -150,7 +164,8 @@ def test_the_page_of_options_is_current() -> None:
 def test_every_option_that_is_taken_is_in_the_table_and_is_read() -> None:
     """Names that the code asks for, against names that the table takes."""
     sources = [Path(module.__file__ or "").read_text() for module in (options, write_options)]
-    asked = {name.lower() for source in sources for name in re.findall(r'given[^"\n]*"([\w.]+)"', source)}
+    asked = {connection.BOOTSTRAP}
+    asked |= {name.lower() for source in sources for name in re.findall(r'given[^"\n]*"([\w.]+)"', source)}
     asked |= {f"{side}{kind}" for side in ("starting", "ending") for kind in ("timestamp", "offsets")}
     asked |= {"startingoffsetsbytimestamp", "endingoffsetsbytimestamp", "subscribe", "subscribepattern", "assign"}
     asked |= {f"kafka.{name}" for name in CLIENT_KEYS}  # read where connections are secured

@@ -1,13 +1,16 @@
-"""Which brokers a Spark job talks to when nobody names any."""
+"""Which brokers a Spark job talks to when nobody names any, and how it gets into the cluster."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
 
+from spark_jobs.connection import BOOTSTRAP
 from spark_jobs.jobs import RUNNING_CLUSTER
-from spark_jobs.jobs.session import BOOTSTRAP, kafka_options
+from spark_jobs.jobs.session import kafka_options
 
 
 @click.command()
@@ -19,7 +22,7 @@ def job(kafka: dict[str, str]) -> None:
 @click.group()
 @click.pass_context
 def of_odradek(context: click.Context) -> None:
-    context.meta[RUNNING_CLUSTER] = lambda: "dev:1"
+    context.meta[RUNNING_CLUSTER] = lambda: ("dev:1", None)
 
 
 of_odradek.add_command(job)
@@ -37,3 +40,32 @@ def test_a_job_of_spark_submit_wants_an_address() -> None:
     found = CliRunner().invoke(job, [])
     assert (found.exit_code, "Missing option '--bootstrap-server'" in found.output) == (2, True)
     assert CliRunner().invoke(job, ["-b", "h:1"]).output == "h:1\n"
+
+
+def test_how_a_job_logs_in(tmp_path: Path) -> None:
+    """By the file that is named, else the one of the cluster that was found; not by that for other brokers."""
+    files = {name: tmp_path / f"{name}.properties" for name in ("found", "named")}
+    for name, file in files.items():
+        text = f"bootstrap.servers=h:1\nretries=3\nsecurity.protocol=SSL\nssl.truststore.location=/{name}.pem\n"
+        file.write_text(text)
+    seen: list[dict[str, str]] = []
+
+    @click.command()
+    @kafka_options
+    def options(kafka: dict[str, str]) -> None:
+        seen.append(kafka)
+
+    @click.group()
+    @click.pass_context
+    def group(context: click.Context) -> None:
+        context.meta[RUNNING_CLUSTER] = lambda: ("dev:1", files["found"])
+
+    group.add_command(options)
+    for arguments in ([], ["--command-config", str(files["named"])], ["-b", "h:1"]):
+        assert CliRunner().invoke(group, ["options", *arguments], catch_exceptions=False).exit_code == 0
+    secured = {"kafka.security.protocol": "SSL"}
+    assert seen == [
+        {BOOTSTRAP: "dev:1", **secured, "kafka.ssl.truststore.location": "/found.pem"},
+        {BOOTSTRAP: "dev:1", **secured, "kafka.ssl.truststore.location": "/named.pem"},
+        {BOOTSTRAP: "h:1"},
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import pytest
 
 from network.tls.ciphers import openssl_name
+from network.tls.client import CurrentContext
 from network.tls.settings import check_replaceable, is_current, read_settings
-from network.tls.stores import TlsConfigError, pem_key_store, read_key_store, read_trust_store
+from network.tls.stores import MAX_BYTES, TlsConfigError, pem_key_store, read_key_store, read_trust_store
 from tests.support.certificates import PASSWORD, Authority, Identity
 
 
@@ -187,3 +189,32 @@ def test_new_content_of_a_file_is_noticed(identity: Identity, authority: Authori
     check_replaceable(new.keys, settings.keys, allow_dn_changes=True, allow_san_changes=False)
     path.unlink()
     assert not is_current(settings, values.get)
+
+
+@pytest.mark.parametrize("key", ["keystore", "truststore"])
+def test_what_is_no_file_or_too_large_is_not_read(tmp_path: Path, key: str) -> None:
+    """A path may come over the wire: a pipe would be waited for, a device has no end."""
+    pipe, large = tmp_path / "pipe", tmp_path / "large"
+    os.mkfifo(pipe)
+    with large.open("wb") as file:
+        file.truncate(MAX_BYTES + 1)
+    reasons = {"/dev/zero": "it is no file", str(pipe): "it is no file", str(large): "it has more than 4194304 bytes"}
+    for location, reason in reasons.items():
+        with pytest.raises(TlsConfigError, match=f"ssl.{key}.location: {location} cannot be read: {reason}"):
+            read_settings({f"ssl.{key}.location": location}.get)
+
+
+def test_a_context_follows_its_files(files: dict[str, Path], tmp_path: Path) -> None:
+    """And stays when they cannot be used."""
+    trust = tmp_path / "trust.pem"
+    values = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(trust)}
+    current = CurrentContext(values.get, "tests")
+    with pytest.raises(TlsConfigError, match="No such file"):
+        current()
+    trust.write_bytes(files["trust PEM"].read_bytes())
+    first = current()
+    assert current() is first
+    trust.write_text("no certificate")
+    assert current() is first
+    trust.write_text(Authority("Another").pem)
+    assert [each["subject"] for each in current().get_ca_certs()] == [((("commonName", "Another"),),)]
