@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -110,7 +111,14 @@ class IdempotentLoad(Load):
     written a second time: records on their way in any partition may be there twice, still in order.
     """
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, interval_s: float = 0.02) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        partitions: int,
+        interval_s: float = 0.02,
+        security: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         super().__init__(topic, partitions)
         self._interval_s = interval_s
         self._identities: set[tuple[int, int]] = set()
@@ -125,6 +133,7 @@ class IdempotentLoad(Load):
                 "statistics.interval.ms": 500,
                 "stats_cb": self._on_statistics,
                 **QUIET,
+                **security,
             }
         )
         self._thread.start()
@@ -174,7 +183,9 @@ class PlainLoad(Load):
     has the next one built already, and sends it while a refused one waits for its retry.)
     """
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+    def __init__(
+        self, bootstrap: str, topic: str, partitions: int, security: Mapping[str, Any] = MappingProxyType({})
+    ) -> None:
         super().__init__(topic, partitions)
         self._waiting = threading.BoundedSemaphore(2_000)
         self._producer = KafkaProducer(
@@ -189,6 +200,7 @@ class PlainLoad(Load):
             metadata_max_age_ms=2_000,
             delivery_timeout_ms=120_000,
             max_block_ms=60_000,
+            **security,
         )
         self._thread.start()
 
@@ -228,7 +240,9 @@ class PlainLoad(Load):
 class Reader:
     """A consumer that follows a topic all the time: offsets come without gap, nothing it was given may vanish."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+    def __init__(
+        self, bootstrap: str, topic: str, partitions: int, security: Mapping[str, Any] = MappingProxyType({})
+    ) -> None:
         self.read: dict[int, list[bytes]] = {number: [] for number in range(partitions)}
         self._topic = topic
         self._problems: list[str] = []
@@ -241,6 +255,7 @@ class Reader:
                 "enable.auto.commit": False,
                 "auto.offset.reset": "error",
                 **QUIET,
+                **security,
             }
         )
         self._consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
