@@ -12,8 +12,8 @@ from typing import Any
 
 import click
 
-from spark_jobs.jobs.session import Files, Launch, kafka_options, say, show_result, spark_options
-from spark_jobs.jobs.sizing import fit_to_topics
+from spark_jobs.jobs.session import Files, Launch, kafka_options, say, spark_options, topic_options
+from spark_jobs.jobs.sizing import open_for_topics
 
 STATE = "_odradek"
 STAGING = f"{STATE}/staging"
@@ -143,29 +143,24 @@ def summary(spark: Any, path: str) -> list[dict[str, Any]]:
 
 @click.command("archive")
 @click.argument("path")
-@click.option("--topics", required=True, help="Topics, separated by commas; or a pattern with --pattern.")
-@click.option("--pattern", is_flag=True, help="--topics is a regular expression.")
+@topic_options
 @click.option("--every", metavar="INTERVAL", help="Go on for ever, a batch each interval, such as '1 minute'.")
 @click.option("--compact/--no-compact", default=True, help="Join small files at the end.")
-@click.option("--json", "as_json", is_flag=True, help="The result as one JSON object.")
 @kafka_options
 @spark_options
 def main(
     path: str,
-    topics: str,
-    pattern: bool,
+    chosen: dict[str, str],
     every: str | None,
     compact: bool,
-    as_json: bool,
     kafka: dict[str, str],
     launch: Launch,
 ) -> None:
     """Archive topics to Parquet below PATH. Run it again to go on."""
-    spark = launch.open("archive")
-    source = {("subscribePattern" if pattern else "subscribe"): topics, **kafka}
-    fit_to_topics(spark, source)
+    source = {**chosen, **kafka}
+    spark = open_for_topics(launch, "archive", source, endless=every is not None)
     result = run(spark, path, source, every, compact)
-    show_result({**result, "partitions": summary(spark, path)}, as_json)
+    launch.show({**result, "partitions": summary(spark, path)})
 
 
 if __name__ == "__main__":

@@ -113,7 +113,8 @@ def main(
     html_path: str | None,
     launch: Launch,
 ) -> None:
-    """Plan moves that even out the brokers. No Spark is started, so --master and --conf change nothing."""
+    """Plan moves that even out the brokers. No Spark is started, so --master and --conf change nothing; of the options
+    of the format only those of login and TLS do. The plan is JSON with --json and without."""
     loads: dict[str, float] = json.loads(Path(traffic).read_text()) if traffic else {}
     chosen = None if topics is None else {name.strip() for name in topics.split(",")}
     with open_cluster(kafka) as client:

@@ -18,7 +18,8 @@ import click
 from log.tools.verify import Finding, Severity, Verifier
 from spark_jobs.jobs.html import heading, page, paragraph, table
 from spark_jobs.jobs.replicas import compare_replicas
-from spark_jobs.jobs.session import Launch, say, show_result, spark_options
+from spark_jobs.jobs.session import Launch, say, spark_options
+from spark_jobs.jobs.sizing import local_bytes, open_fitted
 from spark_jobs.segment_files import partition_directories
 
 MAX_FINDINGS_PER_PARTITION = 200
@@ -124,11 +125,10 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
 @click.command("segment-audit")
 @click.argument("paths", nargs=-1, required=True, metavar="DIRECTORY...")
 @click.option("--html", "html_path", type=click.Path(dir_okay=False), help="Also write a page with everything.")
-@click.option("--json", "as_json", is_flag=True, help="The result as one JSON object.")
 @spark_options
-def main(paths: tuple[str, ...], html_path: str | None, as_json: bool, launch: Launch) -> None:
+def main(paths: tuple[str, ...], html_path: str | None, launch: Launch) -> None:
     """Check the data directories of all brokers together, so that replicas are compared."""
-    spark = launch.open("segment-audit")
+    spark = open_fitted(launch, "segment-audit", local_bytes(*paths))
     rows = run(spark, paths)
     if html_path is not None:
         Path(html_path).write_text(report(rows))
@@ -142,7 +142,7 @@ def main(paths: tuple[str, ...], html_path: str | None, as_json: bool, launch: L
         "bytes": sum(row["bytes"] for row in totals),
         "findings": findings,
     }
-    show_result(result, as_json)
+    launch.show(result)
     if any(row["severity"] == "error" for row in findings):
         sys.exit(1)
 

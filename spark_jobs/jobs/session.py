@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,34 +18,42 @@ from spark_jobs.jobs import RUNNING_CLUSTER
 
 _COMMAND_CONFIG = "odradek.command-config"
 _SECURITY_KEYS = ("security.protocol", "sasl.", "ssl.")
+# Of a JVM that lives for some seconds: the optimizing compiler and a parallel collector take more than they give.
+SHORT_LIVED = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", "spark.ui.enabled": "false"}
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Launch(NamedTuple):
-    """How a job's Spark session is to be made: what ``--master`` and ``--conf`` said."""
+    """How a job's Spark session is to be made and its result shown: ``--master``, ``--conf`` and ``--json``."""
 
     master: str | None
     confs: tuple[str, ...]
+    as_json: bool = False
 
-    def open(self, name: str) -> Any:
-        """The session of the job, as `open_session`."""
-        return open_session(name, self.master, self.confs)
+    def open(self, name: str, *, short: bool = False) -> Any:
+        """The session of the job, as `open_session`. ``short``: there is little to do."""
+        return open_session(name, self.master, self.confs, short=short)
+
+    def show(self, result: Mapping[str, Any]) -> None:
+        """The result on standard output, as `show_result`."""
+        show_result(result, self.as_json)
 
 
 def spark_options(function: F) -> F:
-    """``--master`` and ``--conf`` of a job, which is given them as `launch`.
+    """``--master``, ``--conf`` and ``--json`` of a job, which is given them as `launch`.
 
     With spark-submit the session is there already and they are not needed.
     """
 
     @functools.wraps(function)
-    def with_launch(*, master: str | None, confs: tuple[str, ...], **others: Any) -> Any:
-        return function(launch=Launch(master, confs), **others)
+    def with_launch(*, master: str | None, confs: tuple[str, ...], as_json: bool, **others: Any) -> Any:
+        return function(launch=Launch(master, confs, as_json), **others)
 
+    decorated = click.option("--json", "as_json", is_flag=True, help="The result as one JSON object.")(with_launch)
     decorated = click.option(
         "--conf", "confs", multiple=True, metavar="KEY=VALUE", help="Spark configuration; repeatable."
-    )(with_launch)
+    )(decorated)
     return cast(F, click.option("--master", help="Spark master; local[*] when nothing else says one.")(decorated))
 
 
@@ -106,6 +115,18 @@ def _remember(context: click.Context, _: click.Parameter, value: Path | None) ->
     context.meta[_COMMAND_CONFIG] = value
 
 
+def topic_options(function: F) -> F:
+    """``--topics`` and ``--pattern``: a job is given the source's option for them as `chosen`."""
+
+    @functools.wraps(function)
+    def with_topics(*, topics: str, pattern: bool, **others: Any) -> Any:
+        return function(chosen={"subscribePattern" if pattern else "subscribe": topics}, **others)
+
+    decorated = click.option("--pattern", is_flag=True, help="--topics is a regular expression.")(with_topics)
+    help_text = "Topics, separated by commas; or a pattern with --pattern."
+    return cast(F, click.option("--topics", required=True, help=help_text)(decorated))
+
+
 def _or_the_running_cluster(context: click.Context, parameter: click.Parameter, value: str | None) -> str:
     if value:
         return value
@@ -129,10 +150,11 @@ def pairs(items: tuple[str, ...], option: str) -> dict[str, str]:
     return found
 
 
-def open_session(name: str, master: str | None, confs: tuple[str, ...]) -> Any:
+def open_session(name: str, master: str | None, confs: tuple[str, ...], *, short: bool = False) -> Any:
     """A Spark session in UTC with our formats registered; an existing one is used as it is.
 
-    Raises click.ClickException where Spark or Java is missing.
+    ``short`` says that there is little to do: a JVM of our own then starts with what suits a few seconds. ``--conf``
+    comes before that. Raises click.ClickException where Spark or Java is missing.
     """
     try:
         from pyspark.sql import SparkSession
@@ -143,7 +165,8 @@ def open_session(name: str, master: str | None, confs: tuple[str, ...]) -> Any:
     active = SparkSession.getActiveSession()
     builder = SparkSession.builder.appName(f"odradek {name}")
     if active is None:
-        for key, value in {"spark.ui.showConsoleProgress": "true", **pairs(confs, "--conf")}.items():
+        said = pairs(confs, "--conf")
+        for key, value in {"spark.ui.showConsoleProgress": "true", **launch_settings(master, short), **said}.items():
             builder = builder.config(key, value)
         if master is not None:
             builder = builder.master(master)
@@ -154,6 +177,20 @@ def open_session(name: str, master: str | None, confs: tuple[str, ...]) -> Any:
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     register(spark)
     return spark
+
+
+def launch_settings(master: str | None, short: bool, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """What a session of this process on this machine wants; nothing for spark-submit, whose JVM runs already.
+
+    Its Python workers are of the Python that runs the job, which is where our packages are: Spark would take whatever
+    ``python3`` is first on the path.
+    """
+    if "PYSPARK_GATEWAY_PORT" in environment or not (master or "local").startswith("local"):
+        return {}
+    settings = dict(SHORT_LIVED) if short else {}
+    if "PYSPARK_PYTHON" not in environment:
+        settings["spark.pyspark.python"] = sys.executable
+    return settings
 
 
 def say(text: str) -> None:

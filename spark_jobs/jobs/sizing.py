@@ -1,24 +1,28 @@
-"""How many shuffle partitions a job gets: by the size of its input, not Spark's 200 for every size.
+"""How a job's session is made: by the size of its input, not for every size alike.
 
-A task of a shuffle costs some tenths of a second however little it has to do, so 200 of them for a megabyte are a
-minute of nothing on two cores; and too few for a terabyte do not fit into memory.
+A task of a shuffle costs some tenths of a second however little it has to do, so Spark's 200 of them for a megabyte are
+a minute of nothing on two cores; and too few for a terabyte do not fit into memory. Half of the CPU of a job of some
+seconds is the JVM's, compiling and collecting what will not run again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from network.protocol.errors import ApiError
 from spark_jobs.connection import open_cluster
 from spark_jobs.jobs.reassignment_plan import replica_sizes
-from spark_jobs.jobs.session import say
+from spark_jobs.jobs.session import Launch, say
 from spark_jobs.options import Partition, ReadOptions
 
 SETTING = "spark.sql.shuffle.partitions"
 # Bytes that one task of a shuffle is meant to have.
 TASK_BYTES = 64 * 1024 * 1024
 MAX_PARTITIONS = 10_000
+# Input up to which a job is over before an optimizing compiler has paid for itself.
+SHORT_BYTES = 512 * 1024 * 1024
 
 
 def shuffle_partitions(total_bytes: int, cores: int) -> int:
@@ -52,6 +56,25 @@ def sizes_on_disk(source_options: Mapping[str, str]) -> dict[Partition, int]:
     return found
 
 
-def fit_to_topics(spark: Any, source_options: Mapping[str, str]) -> None:
-    """Shuffle partitions for a job that reads these topics; one a core where the brokers tell no sizes."""
-    fit_shuffle(spark, topic_bytes(source_options, sizes_on_disk(source_options)))
+def local_bytes(*paths: str) -> int | None:
+    """Bytes of the files at or below these paths; None where one is not on this machine's file system."""
+    total = 0
+    for path in paths:
+        place = Path(path.removeprefix("file://"))
+        if not place.exists():
+            return None
+        total += sum(each.stat().st_size for each in (place, *place.rglob("*")) if each.is_file())
+    return total
+
+
+def open_fitted(launch: Launch, name: str, total_bytes: int | None, *, endless: bool = False) -> Any:
+    """The session of a job with that much input. None is unknown: one task a core. ``endless`` jobs go on for ever."""
+    spark = launch.open(name, short=not endless and total_bytes is not None and total_bytes <= SHORT_BYTES)
+    fit_shuffle(spark, total_bytes or 0)
+    return spark
+
+
+def open_for_topics(launch: Launch, name: str, source_options: Mapping[str, str], *, endless: bool = False) -> Any:
+    """The session of a job that reads these topics."""
+    on_disk = sizes_on_disk(source_options)
+    return open_fitted(launch, name, topic_bytes(source_options, on_disk) if on_disk else None, endless=endless)

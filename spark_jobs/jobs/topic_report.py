@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import click
 
 from spark_jobs.jobs.html import bars, heading, page, paragraph, table
-from spark_jobs.jobs.session import Launch, kafka_options, show_result, spark_options
-from spark_jobs.jobs.sizing import fit_shuffle, sizes_on_disk, topic_bytes
+from spark_jobs.jobs.session import Launch, kafka_options, spark_options, topic_options
+from spark_jobs.jobs.sizing import open_fitted, sizes_on_disk, topic_bytes
 
 TIME_BUCKETS = 40
 # Beside key and value a record takes about this on disk before compression: lengths, deltas, its share of the header.
@@ -140,31 +139,18 @@ def _instant(numbers: dict[str, Any], bucket: int) -> str:
 
 
 @click.command("topic-report")
-@click.option("--topics", required=True, help="Topics, separated by commas; or a pattern with --pattern.")
-@click.option("--pattern", is_flag=True, help="--topics is a regular expression.")
+@topic_options
 @click.option("--html", "html_path", default="topic-report.html", show_default=True, type=click.Path(dir_okay=False))
-@click.option("--json", "as_json", is_flag=True, help="All numbers as one JSON object.")
 @kafka_options
 @spark_options
-def main(
-    topics: str,
-    pattern: bool,
-    html_path: str,
-    as_json: bool,
-    kafka: dict[str, str],
-    launch: Launch,
-) -> None:
-    """Read the topics once and describe them."""
-    spark = launch.open("topic-report")
-    source = {("subscribePattern" if pattern else "subscribe"): topics, **kafka}
+def main(chosen: dict[str, str], html_path: str, kafka: dict[str, str], launch: Launch) -> None:
+    """Read the topics once and describe them. --json prints all numbers."""
+    source = {**chosen, **kafka}
     on_disk = sizes_on_disk(kafka)
-    fit_shuffle(spark, topic_bytes(source, on_disk))
+    spark = open_fitted(launch, "topic-report", topic_bytes(source, on_disk) if on_disk else None)
     numbers = measure(spark, source, on_disk)
     Path(html_path).write_text(report(numbers))
-    if as_json:
-        click.echo(json.dumps(numbers))
-    else:
-        show_result({"topics": numbers["topics"], "page": html_path}, False)
+    launch.show(numbers if launch.as_json else {"topics": numbers["topics"], "page": html_path})
 
 
 if __name__ == "__main__":

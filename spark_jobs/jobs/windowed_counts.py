@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from spark_jobs.connection import connection_options
-from spark_jobs.jobs.session import Launch, kafka_options, say, show_result, spark_options
-from spark_jobs.jobs.sizing import fit_to_topics
+from spark_jobs.jobs.session import Launch, kafka_options, say, spark_options
+from spark_jobs.jobs.sizing import open_for_topics
 
 
 def counts(
@@ -80,15 +80,14 @@ def main(
     launch: Launch,
 ) -> None:
     """Count the records of TOPIC by window and key into OUTPUT."""
-    spark = launch.open("windowed-counts")
     source = {"startingOffsets": "earliest", "subscribe": topic, **kafka}
-    fit_to_topics(spark, source)
+    spark = open_for_topics(launch, "windowed-counts", source, endless=not once)
     frame = counts(spark, source, window=window, slide=slide, watermark=watermark, by=by)
     target = {**connection_options(kafka), "topic": output}
     query = start(frame, target, mode=mode, checkpoint=checkpoint, every=None if once else every)
     say(f"counting {topic} into {output}; progress is in {checkpoint}")
     query.awaitTermination()
-    show_result({"rows_read": sum(progress.numInputRows for progress in query.recentProgress)}, False)
+    launch.show({"rows_read": sum(progress.numInputRows for progress in query.recentProgress)})
 
 
 if __name__ == "__main__":

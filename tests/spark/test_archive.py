@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from broker.dev.polling import wait_until
 from spark_jobs.jobs import archive as archive_job
@@ -54,10 +56,24 @@ def test_layout_resumption_compaction_and_restore(spark: Any, cluster: Cluster, 
     (row, *_) = archive_job.summary(spark, str(tmp_path))
     assert row == {"topic": topic, "partition": 0, "records": 100, "first": 0, "last": 99, "missing": 0}
     written = restore_job.run(spark, str(tmp_path), {"kafka.bootstrap.servers": cluster.bootstrap}, target=copy)
-    assert written == {"records": 300}
+    assert written == {"records": 300, "mismatches": []}
     columns = ["key", "value", "headers", "partition", "offset", "timestamp"]
     ends = [reader(spark, cluster, name, includeHeaders="true").select(columns).collect() for name in (topic, copy)]
     assert in_order(ends[0]) == in_order(ends[1])
+
+
+def test_a_restore_that_is_not_what_was_archived(spark: Any, cluster: Cluster, tmp_path: Path) -> None:
+    """The topic writes down when a record came, not what time it has."""
+    topic, copy = make_topic(cluster), make_topic(cluster, 3, 1, **{"message.timestamp.type": "LogAppendTime"})
+    fill(cluster, topic, 30)
+    archive_job.run(spark, str(tmp_path), source(cluster, topic), None, compact=False)
+    arguments = [str(tmp_path), "--to", copy, "-b", cluster.bootstrap, "--json"]
+    done = CliRunner().invoke(restore_job.main, arguments)
+    assert done.exit_code == 1, done.output
+    differing = [
+        {"topic": copy, "partition": p, "differs": "checksum", "archived": 10, "written": 10} for p in range(3)
+    ]
+    assert json.loads(done.stdout) == {"records": 30, "mismatches": differing}
 
 
 @pytest.mark.parametrize("step", ["before the manifest", "after the manifest", "in the moves"])

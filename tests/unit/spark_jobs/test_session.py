@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -10,7 +11,7 @@ from click.testing import CliRunner
 
 from spark_jobs.connection import BOOTSTRAP
 from spark_jobs.jobs import RUNNING_CLUSTER
-from spark_jobs.jobs.session import kafka_options
+from spark_jobs.jobs.session import SHORT_LIVED, kafka_options, launch_settings
 
 
 @click.command()
@@ -69,3 +70,22 @@ def test_how_a_job_logs_in(tmp_path: Path) -> None:
         {BOOTSTRAP: "dev:1", **secured, "kafka.ssl.truststore.location": "/named.pem"},
         {BOOTSTRAP: "h:1"},
     ]
+
+
+OURS = {"spark.pyspark.python": sys.executable}
+
+
+@pytest.mark.parametrize(
+    ("master", "short", "environment", "expected"),
+    [
+        (None, True, {}, {**SHORT_LIVED, **OURS}),
+        ("local[2]", False, {}, OURS),
+        ("local[2]", True, {"PYSPARK_PYTHON": "/another"}, SHORT_LIVED),
+        (None, True, {"PYSPARK_GATEWAY_PORT": "1"}, {}),  # spark-submit has started the JVM
+        ("spark://h:7077", True, {}, {}),  # executors are on other machines
+    ],
+)
+def test_what_a_session_is_started_with(
+    master: str | None, short: bool, environment: dict[str, str], expected: dict[str, str]
+) -> None:
+    assert launch_settings(master, short, environment) == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 pytest.importorskip("pyspark.sql.datasource")
 
 from spark_jobs.jobs import JOBS
-from spark_jobs.jobs.sizing import SETTING, TASK_BYTES, fit_shuffle, shuffle_partitions, topic_bytes
+from spark_jobs.jobs.sizing import SETTING, TASK_BYTES, fit_shuffle, local_bytes, shuffle_partitions, topic_bytes
 
 
 @pytest.mark.parametrize(
@@ -39,4 +40,15 @@ def test_only_topics_that_are_read_count() -> None:
 @pytest.mark.parametrize("job", JOBS)
 def test_every_job_takes_the_options_of_spark(job: str) -> None:
     main = importlib.import_module(f"spark_jobs.jobs.{job.replace('-', '_')}").main
-    assert {"master", "confs"} <= {parameter.name for parameter in main.params}
+    names = {parameter.name for parameter in main.params}
+    assert {"master", "confs", "as_json"} <= names
+    if "paths" not in names:
+        assert "bootstrap_server" in names
+
+
+def test_bytes_of_paths(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "1").write_bytes(b"123")
+    (tmp_path / "2").write_bytes(b"12345")
+    assert local_bytes(str(tmp_path)) == local_bytes(f"file://{tmp_path}/a", str(tmp_path / "2")) == 8
+    assert local_bytes(str(tmp_path), "hdfs://there/archive") is None
