@@ -7,12 +7,14 @@
 #   make cluster     several brokers, mixed with Apache Kafka's too, 16 minutes
 #   make faults      brokers killed, attacked and disks full, 4 minutes
 #   make operations  the operating guide, page by page, 3 minutes
+#   make site        the documentation: built, its names, links and commands checked, 2 minutes
 #   make zookeeper   the embedded ZooKeeper beside the real one, 2 minutes
 #   make reference   files that change hands with Apache Kafka, 4 minutes
 #   make spark       the Spark source and sink, 7 minutes
 #   make cluster-test  the compose cluster in containers, 12 minutes
 # make cluster-up    the cluster in containers; cluster-logs, cluster-down
 # make cluster-spark JOB='topic-report --topics orders'   a PySpark job in a container, on that cluster
+# make docs          the documentation as a site, in build/site
 # make clean         removes what was built, the environment too
 
 PYTHON ?= python3
@@ -21,9 +23,9 @@ BIN := $(VENV)/bin
 # Tests run in so many processes side by side, each taking whole files.
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
-SUITES := contract clients cluster faults operations simulation spark docker reference zookeeper
+SUITES := contract clients cluster faults operations simulation spark docker reference zookeeper site
 
-.PHONY: help run up test check lint types unit $(SUITES) clean
+.PHONY: help run up test check lint types unit docs $(SUITES) clean
 .PHONY: wheelhouse cluster-up cluster-spark cluster-down cluster-logs cluster-test
 
 help:
@@ -64,6 +66,9 @@ unit: $(VENV)/.test
 
 $(SUITES): $(VENV)/.test
 	$(PYTEST) tests/$@
+
+docs: $(VENV)/.test
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
 
 test: $(VENV)/.test lint types
 	$(PYTEST) tests

@@ -72,7 +72,7 @@ NOT_HONOURED: dict[str, Unkept] = {
     # Who may do what.
     **_refused("policy classes are not run, every request would pass",
                "alter.config.policy.class.name create.topic.policy.class.name"),
-    **_refused("every client is ANONYMOUS", "principal.builder.class"),
+    **_refused("principals are made as Kafka's default builder makes them", "principal.builder.class"),
     **_refused("Java security providers are not used", "security.providers"),
     # Who can read along.
     **_refused("TLS is OpenSSL's, other engines are not loaded", "ssl.engine.factory.class ssl.provider"),
