@@ -6,13 +6,14 @@
 #   make clients     client libraries and their consumer groups, operator's commands, 5 minutes
 #   make cluster     several brokers, mixed with Apache Kafka's too, 16 minutes
 #   make faults      brokers killed, attacked and disks full, 4 minutes
-#   make operations  the operating guide, page by page, 3 minutes
+#   make operations  the operating guide, page by page, and the dashboard, 3 minutes
 #   make site        the documentation: built, its names, links and commands checked, 2 minutes
 #   make zookeeper   the embedded ZooKeeper beside the real one, 2 minutes
 #   make reference   files that change hands with Apache Kafka, 4 minutes
 #   make spark       the Spark source and sink, 7 minutes
 #   make cluster-test  the compose cluster in containers, 12 minutes
 # make cluster-up    the cluster in containers; cluster-logs, cluster-down
+# make cluster-monitoring   the same with Prometheus and Grafana: localhost:3000
 # make cluster-spark JOB='topic-report --topics orders'   a PySpark job in a container, on that cluster
 # make docs          the documentation as a site, in build/site
 # make clean         removes what was built, the environment too
@@ -26,7 +27,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-r
 SUITES := contract clients cluster faults operations simulation spark docker reference zookeeper site
 
 .PHONY: help run up test check lint types unit docs $(SUITES) clean
-.PHONY: wheelhouse cluster-up cluster-spark cluster-down cluster-logs cluster-test
+.PHONY: wheelhouse cluster-up cluster-monitoring cluster-spark cluster-down cluster-logs cluster-test
 
 help:
 	@sed -n '/^#/!q; s/^# //p' Makefile
@@ -87,12 +88,15 @@ cluster-up: wheelhouse
 	$(CLUSTER) up -d --build
 	. docker/.env && $(BIN)/python -m broker.dev.wait --brokers 3 --bootstrap-server localhost:$${PORT_0},localhost:$${PORT_1},localhost:$${PORT_2}
 
+cluster-monitoring: wheelhouse
+	$(CLUSTER) -f docker-compose.monitoring.yml up -d --build
+
 cluster-spark:
 	$(CLUSTER) -f docker-compose.spark.yml build spark
 	$(CLUSTER) -f docker-compose.spark.yml run --rm spark $(JOB)
 
 cluster-down:
-	$(CLUSTER) -f docker-compose.spark.yml down --remove-orphans $(if $(filter no,$(KEEP_DATA)),--volumes)
+	$(CLUSTER) -f docker-compose.spark.yml -f docker-compose.monitoring.yml down --remove-orphans $(if $(filter no,$(KEEP_DATA)),--volumes)
 
 cluster-logs:
 	$(CLUSTER) logs --follow --tail 100
