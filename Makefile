@@ -8,6 +8,7 @@
 #   make faults      brokers killed, attacked and disks full, 4 minutes
 #   make operations  the operating guide, page by page, and the dashboard, 3 minutes
 #   make site        the documentation: built, its names, links and commands checked, 2 minutes
+#   make console     the console in a real browser, 2 minutes
 #   make zookeeper   the embedded ZooKeeper beside the real one, 2 minutes
 #   make reference   files that change hands with Apache Kafka, 4 minutes
 #   make spark       the Spark source and sink, 7 minutes
@@ -24,7 +25,7 @@ BIN := $(VENV)/bin
 # Tests run in so many processes side by side, each taking whole files.
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
-SUITES := contract clients cluster faults operations simulation spark docker reference zookeeper site
+SUITES := contract clients cluster console faults operations simulation spark docker reference zookeeper site
 
 .PHONY: help run up test check lint types unit docs $(SUITES) clean
 .PHONY: wheelhouse cluster-up cluster-monitoring cluster-spark cluster-down cluster-logs cluster-test

@@ -78,6 +78,7 @@ from controller.zk import paths
 from controller.zk.admin import AdminZkClient
 from controller.zk.client import ZkClient
 from controller.zk.kazoo_session import KazooSession
+from controller.zk.payloads import EndPoint
 from log.errors import LogError
 from log.files.meta_properties import read_meta_properties
 from log.management.manager import LogManager
@@ -231,9 +232,16 @@ class BrokerServer:
         self.health.add("broker state", self._state_problem)
         self.health.add("registration", self._registration_problem)
         self.health.add("background threads", workers_check(self.context.workers))
-        self.http = start_http(self.config, self.metrics, self.health)
+        console = None
+        if self.config["odradek.http.port"] is not None and self.config["odradek.console.access"] != "off":
+            from broker.http.console.wiring import make_console  # only a broker that shows it loads it
+
+            console = make_console(self)
+        self.http = start_http(self.config, self.metrics, self.health, None if console is None else console.handle)
         if self.http is not None:
             logger.info("metrics and health are served on port %d", self.http.port)
+            if console is not None:
+                self._on_stop("console", console.close)
             self._on_stop("HTTP server", self.http.shutdown)
 
     def _state_problem(self) -> str | None:
@@ -496,6 +504,10 @@ class BrokerServer:
             )
             group_listener.start()
             self._on_stop("group config listener", group_listener.close)
+
+    def client_endpoints(self) -> Sequence[EndPoint]:
+        """Where clients reach this broker; nothing before it serves them."""
+        return self.broker_info.endpoints if self.state is BrokerState.RUNNING else ()
 
     def bound_port(self, listener: str) -> int:
         return self.socket_server.bound_port(listener)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
 from broker.cli.errors import CommandError
 from broker.cli.server import LOG_LEVELS
-from broker.dev.cluster import READY_TIMEOUT_MS
-from broker.dev.processes import free_ports
+from broker.dev.cluster import HOST, READY_TIMEOUT_MS
+from broker.dev.processes import free_ports, is_listening
 from broker.dev.running import TEMPORARY_PREFIX, RunningCluster, noted, running_clusters
 from broker.dev.stop_request import StopRequest
 from broker.dev.supervisor import DEFAULT, JAVA, PLAINTEXT, PROTOCOLS, SECURE, Plan, Supervisor
@@ -19,6 +20,7 @@ from timer.clock import SystemClock
 
 TOKEN = "ODRADEK_CONTROL_TOKEN"
 _LOOK_MS = 500
+_FIRST_CONSOLE = 8080
 
 
 @click.command("dev")
@@ -75,6 +77,7 @@ def command(
             log_level=log_level.upper(),
             security=SECURE if secure else security,
             ready_timeout_ms=ready_timeout_ms,
+            console_ports=[] if control else console_ports(brokers, port, _settings(override)),
         )
         if control:
             from broker.dev.controlled import ControlledCluster
@@ -82,6 +85,16 @@ def command(
             ControlledCluster(plan, SystemClock(), os.environ.pop(TOKEN), _tell).run()
         else:
             run(plan, temporary)
+
+
+def console_ports(brokers: int, port: int, settings: Mapping[str, str]) -> list[int]:
+    """Where the brokers' consoles are: from 8080 on, so that a bookmark holds, or on free ports where one is taken or
+    the brokers' own are free ones. None where the settings say something about it themselves."""
+    if "odradek.http.port" in settings or settings.get("odradek.console.access") == "off":
+        return []
+    wanted = [_FIRST_CONSOLE + number for number in range(brokers)]
+    taken = any(is_listening(HOST, each) or port <= each < port + brokers for each in wanted)
+    return wanted if port and not taken else free_ports(brokers)
 
 
 def _settings(overrides: tuple[str, ...]) -> dict[str, str]:
@@ -100,11 +113,12 @@ def _tell(text: str) -> None:
 
 def _more(supervisor: Supervisor) -> str:
     """What else is told of a cluster that serves."""
+    console = f"console: {supervisor.cluster.consoles[0]}\n" if supervisor.cluster.consoles else ""
     if supervisor.security is None:
-        return ""
+        return console
     from broker.dev.client_texts import client_texts
 
-    return client_texts(supervisor.security, supervisor.cluster.bootstrap)
+    return console + client_texts(supervisor.security, supervisor.cluster.bootstrap)
 
 
 def run(plan: Plan, temporary: str) -> None:

@@ -155,12 +155,21 @@ class DevCluster:
         *,
         log_level: str = "INFO",
         security: DevSecurity | None = None,
+        console_ports: Sequence[int] = (),
     ) -> None:
+        """`console_ports`: where each broker serves HTTP, or none."""
         self._clock = clock
         self._wrap = security.wrapper(security.brokers_user, clock) if security else None
-        merged = {**small_cluster_settings(len(ports)), **_ONE_MACHINE, **(settings or {})}
+        merged = {**small_cluster_settings(len(ports)), **_ONE_MACHINE}
+        self.consoles = [f"http://{HOST}:{port}/console/" for port in console_ports]
+        if console_ports:
+            merged["odradek.console.peers"] = ",".join(f"{number}={url}" for number, url in enumerate(self.consoles))
+        merged |= settings or {}
+        own = [{"odradek.http.port": str(port)} for port in console_ports] or [{}] * len(ports)
         self.brokers = [
-            DevBroker(number, port, directory / f"broker-{number}", zookeeper, merged, log_level, security)
+            DevBroker(
+                number, port, directory / f"broker-{number}", zookeeper, own[number] | merged, log_level, security
+            )
             for number, port in enumerate(ports)
         ]
         for broker in self.brokers:

@@ -43,6 +43,8 @@ class Plan:
     security: str = PLAINTEXT
     # From the start until all brokers serve.
     ready_timeout_ms: int = READY_TIMEOUT_MS
+    # Where each broker serves its console; without ports none does.
+    console_ports: list[int] = field(default_factory=list)
 
 
 class Supervisor:
@@ -95,6 +97,7 @@ class Supervisor:
             plan.settings,
             log_level=plan.log_level,
             security=self._security,
+            console_ports=plan.console_ports,
         )
         if not goes_on():
             return False

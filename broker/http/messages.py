@@ -14,17 +14,23 @@ JSON = "application/json; charset=utf-8"
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """`query` has the last value of a parameter that is given twice; `headers` have lower-case names."""
+    """`query` has the last value of a parameter that is given twice; `headers` have lower-case names. `peer` is the
+    address that the connection comes from."""
 
     path: str
     query: Mapping[str, str]
     headers: Mapping[str, str]
+    method: str = "GET"
+    body: bytes = b""
+    peer: str = ""
 
     @classmethod
-    def of(cls, target: str, headers: Mapping[str, str]) -> HttpRequest:
+    def of(
+        cls, target: str, headers: Mapping[str, str], method: str = "GET", body: bytes = b"", peer: str = ""
+    ) -> HttpRequest:
         """From a request target such as `/metrics?partitions=no`. Raises `ValueError` for a malformed one."""
         parts = urlsplit(target)
-        return cls(parts.path, dict(parse_qsl(parts.query, keep_blank_values=True)), headers)
+        return cls(parts.path, dict(parse_qsl(parts.query, keep_blank_values=True)), headers, method, body, peer)
 
 
 @dataclass(frozen=True, slots=True)

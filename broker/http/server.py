@@ -1,7 +1,7 @@
-"""A small HTTP/1.1 server: one thread with an event loop, `GET` and `HEAD` only.
+"""A small HTTP/1.1 server: one thread with an event loop. `GET` and `HEAD`, and `POST` where a room takes it.
 
 The protocol itself is h11's. What a client can take from the broker is bounded: connections, bytes of a request's
-head, and the time for a request, for an idle connection and for taking an answer.
+head and body, and the time for a request, for an idle connection and for taking an answer.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import contextlib
 import logging
 import socket
 import threading
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from http import HTTPStatus
 
 import h11
@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 
 MAX_CONNECTIONS = 64
 MAX_HEAD_BYTES = 16 * 1024
+MAX_BODY_BYTES = 256 * 1024
 REQUEST_TIMEOUT_S = 10.0
 IDLE_TIMEOUT_S = 75.0
 SEND_TIMEOUT_S = 30.0
@@ -31,16 +32,22 @@ _READ_BYTES = 16 * 1024
 _SAFE_HEADERS = {"x-content-type-options": "nosniff", "cache-control": "no-store"}
 
 
+class _BodyTooLarge(Exception):
+    """A request's body has more than `MAX_BODY_BYTES`."""
+
+
 class HttpServer:
-    """Serves `routes`, by exact path, on one address.
+    """Serves `routes`, by exact path, on one address; `room` has every path that is no route, and is the only one to
+    be sent a `POST`.
 
     Life: construct, `start`, `shutdown`. Handlers run on the server's own event loop and must not block it.
     """
 
-    def __init__(self, host: str, port: int, routes: Mapping[str, Handler]) -> None:
+    def __init__(self, host: str, port: int, routes: Mapping[str, Handler], room: Handler | None = None) -> None:
         self._host = host
         self._wanted_port = port
         self._routes = routes
+        self._room = room
         self._connections: set[asyncio.Task[None]] = set()
         self._socket: socket.socket | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -111,7 +118,7 @@ class HttpServer:
         self._connections.add(task)
         broke_off = True
         try:
-            await _Connection(reader, writer, self._routes).run()
+            await _Connection(reader, writer, self._routes, self._room).run()
             broke_off = False
         except (OSError, TimeoutError, h11.ProtocolError) as error:
             logger.debug("connection from %s ended: %s", writer.get_extra_info("peername"), error)
@@ -128,11 +135,19 @@ class _Connection:
     """One client: requests are answered one after the other, until one of both closes."""
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, routes: Mapping[str, Handler]
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        routes: Mapping[str, Handler],
+        room: Handler | None,
     ) -> None:
         self._reader = reader
         self._writer = writer
         self._routes = routes
+        self._room = room
+        self._body = bytearray()
+        peer = writer.get_extra_info("peername")
+        self._peer = str(peer[0]) if peer else ""
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
 
     async def run(self) -> None:
@@ -146,6 +161,11 @@ class _Connection:
                     status = HTTPStatus(error.error_status_hint)
                     await self._send(text_response(status, str(error)), with_body=True)
                 return
+            except _BodyTooLarge:
+                text = f"a body has at most {MAX_BODY_BYTES} bytes"
+                refused = text_response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text, connection="close")
+                await self._send(refused, with_body=True)
+                return
             if request is None:
                 return
             await self._send(await self._answer(request), with_body=request.method != b"HEAD")
@@ -155,35 +175,42 @@ class _Connection:
             timeout = IDLE_TIMEOUT_S
 
     async def _next_request(self) -> h11.Request | None:
-        """The head of the next request once all of it has come (a body is read and dropped); None at the end."""
+        """The next request once all of it has come, its body in `_body`; None at the end."""
         request: h11.Request | None = None
+        self._body.clear()
         while True:
             event = self._http.next_event()
             if event is h11.NEED_DATA:
                 self._http.receive_data(await self._reader.read(_READ_BYTES))
             elif isinstance(event, h11.Request):
                 request = event
+            elif isinstance(event, h11.Data):
+                self._body += event.data
+                if len(self._body) > MAX_BODY_BYTES:
+                    raise _BodyTooLarge
             elif isinstance(event, h11.EndOfMessage):
                 return request
             elif isinstance(event, h11.ConnectionClosed):
                 return None
 
     async def _answer(self, request: h11.Request) -> HttpResponse:
-        if request.method not in (b"GET", b"HEAD"):
-            return text_response(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD are served", allow="GET, HEAD")
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers}
+        method = request.method.decode("latin-1")
         try:
-            asked = HttpRequest.of(request.target.decode("latin-1"), headers)
+            asked = HttpRequest.of(request.target.decode("latin-1"), headers, method, bytes(self._body), self._peer)
         except ValueError as error:
             return text_response(HTTPStatus.BAD_REQUEST, f"the address cannot be read: {error}")
         handler = self._routes.get(asked.path)
+        if method not in ("GET", "HEAD") and (method != "POST" or handler is not None or self._room is None):
+            return text_response(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD are served", allow="GET, HEAD")
+        handler = handler or self._room
         if handler is None:
             served = " ".join(sorted(self._routes))
             return text_response(HTTPStatus.NOT_FOUND, f"nothing is served at this path, but at: {served}")
         try:
             return await handler(asked)
         except Exception:
-            logger.exception("the answer to GET %s failed", asked.path)
+            logger.exception("the answer to %s %s failed", method, asked.path)
             return text_response(HTTPStatus.INTERNAL_SERVER_ERROR, "the answer failed; the broker's log has the cause")
 
     async def _send(self, response: HttpResponse, *, with_body: bool) -> None:
@@ -198,9 +225,13 @@ class _Connection:
             await self._write(head, *([h11.Data(data=body)] if with_body else []), h11.EndOfMessage())
             return
         await self._write(head)
-        if with_body:
-            async for piece in body:
-                await self._write(h11.Data(data=piece))
+        try:
+            if with_body:
+                async for piece in body:
+                    await self._write(h11.Data(data=piece))
+        finally:
+            if isinstance(body, AsyncGenerator):  # at once, whoever went away: it may hold a place among a few
+                await body.aclose()
         await self._write(h11.EndOfMessage())
 
     async def _write(self, *events: h11.Event) -> None:

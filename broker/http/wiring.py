@@ -9,6 +9,7 @@ from broker.config.kafka_config import KafkaConfig
 from broker.config.keys import ConfigError
 from broker.http.exposition import Exposition
 from broker.http.health import Check, Health
+from broker.http.messages import Handler
 from broker.metrics import MetricsRegistry
 from timer.worker import OnError, Workers
 
@@ -22,8 +23,11 @@ FAILURES_IN_A_ROW = 3
 """So often may a background thread fail, in well under a second, before the broker is not ready."""
 
 
-def start_http(config: KafkaConfig, metrics: MetricsRegistry, health: Health) -> HttpServer | None:
-    """Serve metrics and health where the configuration says so; None where it doesn't. Raises `ConfigError`."""
+def start_http(
+    config: KafkaConfig, metrics: MetricsRegistry, health: Health, room: Handler | None = None
+) -> HttpServer | None:
+    """Serve metrics, health and the console where the configuration says so; None where it doesn't. Raises
+    `ConfigError`."""
     port = config["odradek.http.port"]
     if port is None:
         return None
@@ -36,6 +40,7 @@ def start_http(config: KafkaConfig, metrics: MetricsRegistry, health: Health) ->
         host,
         port,
         {"/metrics": exposition.handle, "/health/live": health.live, "/health/ready": health.ready},
+        room,
     )
     try:
         server.start()

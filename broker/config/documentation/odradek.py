@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 KEYS: dict[str, str] = {
-    "odradek.http.host": "Address on which metrics and health are served over HTTP. Neither encryption nor login is "
-    "there, so anything but loopback shows them to everybody who can reach it.",
-    "odradek.http.port": "Port on which /metrics, /health/live and /health/ready are served over HTTP; 0 takes a free "
-    "one. Not set, nothing is served.",
+    "odradek.console.access": "Whom the console at /console/ on odradek.http.port answers: loopback, this machine "
+    "only; any, whoever can reach the port; off, nobody (docs/console.md).",
+    "odradek.console.hosts": "Names, besides localhost and addresses, by which browsers may call the console.",
+    "odradek.console.listener": "The listener through which the console asks the cluster. Not set, the first with a "
+    "login by name and password, or the first in plain text where there is no authorizer.",
+    "odradek.console.peers": "Where the consoles of other brokers are, for links to them: ID=URL items.",
+    "odradek.console.write": "Whether the console may change things: create and delete topics, alter configurations, "
+    "delete records and reset offsets.",
+    "odradek.http.host": "Address on which metrics, health and the console are served over HTTP. Encryption is not "
+    "there, nor a login for metrics, so anything but loopback shows them to everybody who can reach it.",
+    "odradek.http.port": "Port on which /metrics, /health/live, /health/ready and /console/ are served over HTTP; "
+    "0 takes a free one. Not set, nothing is served.",
     "odradek.log.dir": "Directory for log files (docs/logging.md). Not set, everything goes to standard error.",
     "odradek.log.file.backups": "How many full log files are kept beside the current one, for each kind.",
     "odradek.log.file.max.bytes": "Size at which a log file is set aside and a new one begun.",

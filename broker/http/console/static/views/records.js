@@ -1,0 +1,2 @@
+export const title = "Soon";
+export async function show({ page }) { page.textContent = ""; }
