@@ -8,6 +8,7 @@ from broker.config.keys import ConfigError
 from broker.http.console.access import Doorkeeper
 from broker.http.console.calls import Calls
 from broker.http.console.clients import Clients
+from broker.http.console.records.browse import RecordBrowser
 from broker.http.console.room import Console, Reader
 from network.version import VERSION
 
@@ -44,7 +45,7 @@ def make_console(parts: Parts) -> Console:
     def facts() -> dict[str, Any]:
         return {"broker": config.broker_id, "version": VERSION, "write": writes, "peers": others}
 
-    posts: dict[str, Reader] = {}
+    posts: dict[str, Reader] = {"records": RecordBrowser(context.clock).browse}
     return Console(
         Doorkeeper(config.get_str("odradek.console.access"), hosts),
         Clients(config, context.clock, parts.client_endpoints),

@@ -49,14 +49,22 @@ export class Table {
   }
 
   columnsChanged() {
-    this.columns = this.options.columns.filter((column) => !(phone.matches && column.phone === false));
-    const widths = this.columns.map((column) => (phone.matches && column.phoneWidth) || column.width || "minmax(0, 1fr)");
+    const small = phone.matches || this.narrow;
+    this.columns = this.options.columns.filter((column) => !(small && column.phone === false));
+    const widths = this.columns.map((column) => (small && column.phoneWidth) || column.width || "minmax(0, 1fr)");
     this.element.style.setProperty("--columns", widths.join(" "));
     this.shown.clear();
     this.spare = [];
     this.space.replaceChildren();
     this.drawHead();
     this.later();
+  }
+
+  // As on a phone, for as long as something stands beside the table.
+  setNarrow(on) {
+    if (Boolean(this.narrow) === on) return;
+    this.narrow = on;
+    this.columnsChanged();
   }
 
   drawHead() {
