@@ -43,9 +43,7 @@ def test_the_package_takes_every_file_along() -> None:
 
 def test_no_script_makes_markup_and_no_file_leads_outside() -> None:
     """Contents of records reach the page as text only: what could make markup of a text is not used at all."""
-    forbidden = re.compile(
-        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|DOMParser"
-    )
+    forbidden = re.compile(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|DOMParser")
     for name in FILES:
         text = (STATIC / name).read_text()
         assert not forbidden.search(text), name
