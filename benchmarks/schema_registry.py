@@ -1,0 +1,121 @@
+"""Decoding a column of framed Avro: `from_schema_registry`'s way over Arrow batches, and a row at a time.
+
+    python -m benchmarks.schema_registry --rows 200000
+
+Both give the same values by the same library; what differs is how rows come to Python and go back. Without Spark:
+decoding alone, in one process, in rows a second. With ``--spark`` both as a query on ``local[2]`` (a Python UDF with
+pickled rows beside ``mapInArrow``), each once before it is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+
+from spark_jobs.schemas import from_schema_registry
+from spark_jobs.schemas.apply import NULL, Decode, make_decoder
+from spark_jobs.schemas.registry import FolderRegistry
+
+SCHEMA = {
+    "type": "record",
+    "name": "Click",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "page", "type": "string"},
+        {"name": "user", "type": ["null", "string"]},
+        {"name": "price", "type": "double"},
+        {"name": "tags", "type": {"type": "array", "items": "string"}},
+    ],
+}
+DDL = "id bigint, at timestamp, page string, user string, price double, tags array<string>"
+
+
+def values(rows: int) -> list[bytes]:
+    """Framed records."""
+    parsed = fastavro.parse_schema(SCHEMA)
+    found = []
+    for n in range(rows):
+        out = io.BytesIO()
+        out.write(b"\0\0\0\0\1")
+        record = {"id": n, "at": 1_700_000_000_000 + n, "page": f"/page/{n % 100}", "user": None if n % 3 else f"u{n}"}
+        fastavro.schemaless_writer(out, parsed, {**record, "price": n / 7, "tags": ["a", "b"][: n % 3]})
+        found.append(out.getvalue())
+    return found
+
+
+def folder() -> str:
+    """A folder with the schema."""
+    place = Path(tempfile.mkdtemp())
+    (place / "1.avsc").write_text(json.dumps(SCHEMA))
+    return str(place)
+
+
+def in_process(rows: int, place: str) -> None:
+    """Decoding alone."""
+    column = pa.array(values(rows), pa.binary())
+    registry = FolderRegistry.read(place)
+    schema = registry.by_id(1)
+    decoder = make_decoder(place, schema, None)
+    work = Decode(registry, schema, None, "value", "value", NULL, None)
+    start = time.perf_counter()
+    for at in range(0, rows, 10_000):
+        work.decode(decoder, column[at : at + 10_000])
+    took = time.perf_counter() - start
+    print(f"decoding alone: {rows / took:,.0f} rows/s")
+
+
+def in_spark(rows: int, place: str) -> None:
+    """As queries."""
+    from pyspark.sql import SparkSession
+    from pyspark.sql import functions as f
+
+    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    with tempfile.TemporaryDirectory() as data:
+        spark.createDataFrame(pa.table({"value": pa.array(values(rows), pa.binary())}).to_pandas()).write.parquet(
+            f"{data}/values"
+        )
+        frame = spark.read.parquet(f"{data}/values").repartition(4).persist()
+        frame.count()
+        parsed = fastavro.parse_schema(SCHEMA)
+
+        def one(value: bytes) -> Any:
+            return fastavro.schemaless_reader(io.BytesIO(bytes(value)[5:]), parsed, parsed)
+
+        by_row: Any = f.udf(one, DDL, useArrow=False)
+        ways: dict[str, Any] = {
+            "over Arrow": lambda: from_schema_registry(frame, place, schema_id=1, mode="null"),
+            "a row at a time": lambda: frame.select(by_row("value").alias("value")),
+        }
+        for _ in range(2):
+            for name, make in ways.items():
+                start = time.perf_counter()
+                total = make().agg(f.sum("value.id"), f.sum(f.size("value.tags"))).first()
+                took = time.perf_counter() - start
+                print(f"{name}: {rows / took:,.0f} rows/s, {took:.2f} s, {tuple(total)}")
+        spark.stop()
+
+
+def main() -> None:
+    """Both, as the options say."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--spark", action="store_true")
+    arguments = parser.parse_args()
+    place = folder()
+    in_process(arguments.rows, place)
+    if arguments.spark:
+        in_spark(arguments.rows, place)
+
+
+if __name__ == "__main__":
+    main()
