@@ -19,13 +19,23 @@ from network.tls.settings import KEYS as TLS_KEYS
 OWN_LISTENER_KEYS = frozenset({"num.network.threads", "max.connections", "max.connection.creation.rate"})
 """Keys that a listener may have a value of its own for, as `listener.name.<listener>.<key>`."""
 
-OF_MECHANISMS = frozenset({"sasl.jaas.config", "sasl.server.callback.handler.class"})
+OF_MECHANISMS = frozenset(
+    {"sasl.jaas.config", "sasl.login.callback.handler.class", "sasl.server.callback.handler.class"}
+)
 """Keys that are read as `listener.name.<listener>.<mechanism>.<key>` alone."""
 
 SASL_LISTENER_KEYS = OF_MECHANISMS | {
     "connection.failed.authentication.delay.ms",
     "connections.max.reauth.ms",
     "sasl.enabled.mechanisms",
+    "sasl.login.connect.timeout.ms",
+    "sasl.login.read.timeout.ms",
+    "sasl.login.refresh.buffer.seconds",
+    "sasl.login.refresh.min.period.seconds",
+    "sasl.login.refresh.window.factor",
+    "sasl.login.refresh.window.jitter",
+    "sasl.login.retry.backoff.max.ms",
+    "sasl.login.retry.backoff.ms",
     "sasl.mechanism.inter.broker.protocol",
     "sasl.oauthbearer.clock.skew.seconds",
     "sasl.oauthbearer.expected.audience",
@@ -35,6 +45,7 @@ SASL_LISTENER_KEYS = OF_MECHANISMS | {
     "sasl.oauthbearer.jwks.endpoint.url",
     "sasl.oauthbearer.scope.claim.name",
     "sasl.oauthbearer.sub.claim.name",
+    "sasl.oauthbearer.token.endpoint.url",
     "sasl.server.max.receive.size",
 }
 """Keys of SASL that a listener, or a mechanism of it, may have a value of its own for."""
@@ -80,16 +91,11 @@ NOT_HONOURED: dict[str, Unkept] = {
         ssl.keymanager.algorithm ssl.secure.random.implementation ssl.trustmanager.algorithm"""),
     **_warned("which versions are served is said by ssl.enabled.protocols", "ssl.protocol"),
     **_refused("clients of this broker log in by the options of their login module alone", """
-        sasl.client.callback.handler.class sasl.login.callback.handler.class sasl.login.class
-        sasl.oauthbearer.token.endpoint.url"""),
+        sasl.client.callback.handler.class sasl.login.class"""),
     **_refused(_NO_KERBEROS, "sasl.kerberos.principal.to.local.rules sasl.kerberos.service.name"),
     **_warned(_NO_KERBEROS, """
         sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin sasl.kerberos.ticket.renew.jitter
         sasl.kerberos.ticket.renew.window.factor"""),
-    **_warned("a token is made anew for each connection, so none is refreshed", """
-        sasl.login.connect.timeout.ms sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds
-        sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor sasl.login.refresh.window.jitter
-        sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms"""),
     **_warned("keys that could not be fetched are asked for again at a steady pace",
               "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms"),
     **_refused("nobody is asked whether ZooKeeper's certificate was revoked",

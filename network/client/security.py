@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from network.client.connection import Secured
+from network.oauth.login import KEYS as OAUTH_KEYS
 from network.sasl.clients import client_mechanism
 from network.sasl.jaas import JaasError, parse_single
 from network.sasl.login import login_wrapper
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from network.client.connection import Session, SocketWrapper
     from timer.clock import Clock
 
-CLIENT_KEYS = ("security.protocol", "sasl.mechanism", "sasl.jaas.config", *TLS_KEYS)
+CLIENT_KEYS = ("security.protocol", "sasl.mechanism", "sasl.jaas.config", *OAUTH_KEYS, *TLS_KEYS)
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _DEFAULT_MECHANISM = "GSSAPI"
 
@@ -86,7 +87,7 @@ def _login(properties: Mapping[str, str], clock: Clock) -> SocketWrapper:
     if text is None:
         raise ValueError("sasl.jaas.config is not set, so there is nobody to log in as")
     try:
-        make = client_mechanism(mechanism, parse_single(text).options, clock)
+        make = client_mechanism(mechanism, parse_single(text).options, clock, properties.get)
     except JaasError as error:
         raise ValueError(f"sasl.jaas.config: {error}") from None
     return login_wrapper(make, properties.get("client.id", ""), clock)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
+from network.oauth.access_token import TokenError
+from network.oauth.login import kept_token
 from network.sasl import oauthbearer, plain
 from network.sasl.jaas import JaasError
 from network.sasl.login import MakeMechanism
+from network.sasl.mechanism import SaslError
 from network.sasl.nonces import new_nonce
 from network.sasl.oauthbearer import OAuthBearerClient, check_extensions
 from network.sasl.plain import PlainClient
@@ -22,10 +25,16 @@ SERVED = (plain.NAME, *MECHANISMS, oauthbearer.NAME)
 """Mechanisms that both sides have here."""
 
 
-def client_mechanism(mechanism: str, options: Mapping[str, str], clock: Clock) -> MakeMechanism:
+Values = Callable[[str], Any]
+"""The value of a key of clients, None for one that is not set."""
+
+
+def client_mechanism(
+    mechanism: str, options: Mapping[str, str], clock: Clock, values: Values = lambda key: None
+) -> MakeMechanism:
     """What makes a new exchange for each connection. Raises `JaasError`, without values of options."""
     if mechanism == oauthbearer.NAME:
-        return _unsecured(options, clock)
+        return _bearer(options, clock, values)
     if mechanism not in SERVED:
         raise JaasError(f"the SASL mechanism {mechanism} is not served, only {', '.join(SERVED)}")
     username, password = options.get("username"), options.get("password")
@@ -36,6 +45,21 @@ def client_mechanism(mechanism: str, options: Mapping[str, str], clock: Clock) -
     token_auth = options.get(TOKEN_AUTH, "").lower() == "true"
     scram = MECHANISMS[mechanism]
     return lambda: ScramClient(scram, username, password, new_nonce, token_auth=token_auth)
+
+
+def _bearer(options: Mapping[str, str], clock: Clock, values: Values) -> MakeMechanism:
+    kept = kept_token(values, options, clock)
+    if kept is None:
+        return _unsecured(options, clock)
+
+    def make() -> OAuthBearerClient:
+        try:
+            token = kept.current()
+        except TokenError as error:
+            raise SaslError(str(error)) from None
+        return OAuthBearerClient(token.text, token.extensions)
+
+    return make
 
 
 def _unsecured(options: Mapping[str, str], clock: Clock) -> MakeMechanism:

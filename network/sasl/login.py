@@ -74,11 +74,13 @@ def log_in(sock: socket.socket, make: MakeMechanism, client_id: str = "") -> int
     Returns for how many milliseconds the broker keeps the session, 0 without a limit. Raises `AuthenticationFailed`,
     and another `OSError` when the connection is lost.
     """
-    mechanism = make()
+    name = ""
     try:
+        mechanism = make()
+        name = f" by {mechanism.name}"
         return _exchange(_Calls(sock, client_id), mechanism)
     except (SaslError, SaslAuthenticationError, ProtocolError) as error:
-        raise AuthenticationFailed(f"authentication by {mechanism.name} failed: {error}") from None
+        raise AuthenticationFailed(f"authentication{name} failed: {error}") from None
 
 
 def _exchange(calls: _Calls, mechanism: ClientMechanism) -> int:

@@ -7,11 +7,10 @@ writes PKCS12 unless told otherwise. PKCS12 is read by `cryptography` (the extra
 from __future__ import annotations
 
 import base64
-import os
 import re
-import stat
 from dataclasses import dataclass, field
 
+from network.small_file import read_small
 from network.tls.jks import MAGIC, JksError, JksStore
 
 _BLOCK = re.compile(r"-+BEGIN\s+([A-Z0-9 ]+?)-+([A-Za-z0-9+/=\s]+)-+END\s+\1-+")
@@ -89,18 +88,10 @@ def pem_trust_store(text: str) -> tuple[bytes, ...]:
 
 
 def _read(key: str, location: str) -> bytes:
-    """A path may come over the wire: what is no file, or a huge one, is refused before it takes memory or time."""
     try:
-        # Opening a pipe would wait for its writer.
-        with open(os.open(location, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise TlsConfigError(f"{key}: {location} cannot be read: it is no file")
-            data = file.read(MAX_BYTES + 1)
+        return read_small(location, MAX_BYTES)
     except OSError as error:
         raise TlsConfigError(f"{key}: {location} cannot be read: {error.strerror}") from None
-    if len(data) > MAX_BYTES:
-        raise TlsConfigError(f"{key}: {location} cannot be read: it has more than {MAX_BYTES} bytes")
-    return data
 
 
 def _text(key: str, data: bytes) -> str:

@@ -3,11 +3,13 @@ of that mechanism names for the listener."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from broker.config.broker_keys import BROKER_KEYS
+from broker.config.honoured import OF_MECHANISMS
 from broker.config.keys import ConfigError
 from broker.config.listener_values import ListenerValues
-from broker.security.sasl.jaas_sources import JaasSources
+from broker.security.sasl.jaas_sources import JaasSources, own_text
 from network.sasl.clients import SERVED, client_mechanism
 from network.sasl.jaas import JaasError
 from network.sasl.login import login_wrapper
@@ -43,7 +45,14 @@ class PeerLogins:
         if mechanism not in values["sasl.enabled.mechanisms"]:
             raise ConfigError(f"{KEY} must be included in sasl.enabled.mechanisms when SASL is used between brokers")
         try:
-            make = client_mechanism(mechanism, self._jaas.options(listener, mechanism), self._clock)
+            options = self._jaas.options(listener, mechanism)
+            make = client_mechanism(mechanism, options, self._clock, lambda key: self._value(listener, mechanism, key))
         except JaasError as error:
             raise ConfigError(f"{KEY}: the listener {listener}: {error}") from None
         return login_wrapper(make, str(self._config.broker_id), self._clock)
+
+    def _value(self, listener: str, mechanism: str, key: str) -> Any:
+        """Of a key of clients; one that brokers have not is not set."""
+        if key in OF_MECHANISMS:
+            return own_text(self._config, listener, mechanism, key)
+        return ListenerValues(self._config, listener).of_mechanism(mechanism, key) if key in BROKER_KEYS else None

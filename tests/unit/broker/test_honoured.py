@@ -164,7 +164,7 @@ def test_default_values_do_no_harm() -> None:
     [
         ("listener.name.plaintext.ssl.engine.factory.class", "x"),
         ("listener.name.plaintext.sasl.login.class", "x"),
-        ("listener.name.plaintext.scram-sha-256.sasl.login.callback.handler.class", "x"),
+        ("listener.name.plaintext.scram-sha-256.sasl.login.class", "x"),
         ("listener.name.plaintext.principal.builder.class", "x"),
     ],
 )
