@@ -58,6 +58,19 @@ _TLS = [
     ("ssl.cipher.suites", "any", "suites of TLS 1.3 all together only"),
 ]
 
+_TOKENS = [
+    ("sasl.login.callback.handler.class", "unsecured tokens", "OAuthBearerLoginCallbackHandler, or a Python class"),
+    ("sasl.oauthbearer.token.endpoint.url", "none", ""),
+    ("sasl.oauthbearer.header.urlencode", "false", ""),
+    ("sasl.oauthbearer.sub.claim.name", "sub", ""),
+    ("sasl.login.retry.backoff.ms", "100", ""),
+    ("sasl.login.retry.backoff.max.ms", "10000", ""),
+    ("sasl.login.refresh.window.factor", "0.8", ""),
+    ("sasl.login.refresh.window.jitter", "0.05", ""),
+    ("sasl.login.refresh.min.period.seconds", "60", ""),
+    ("sasl.login.refresh.buffer.seconds", "300", ""),
+]
+
 _SOURCE = [
     Option("kafka.bootstrap.servers", "RSW", "required", "required", _H),
     Option("subscribe", "RS", "one of three", "one of three", _H),
@@ -119,10 +132,13 @@ _SOURCE = [
         "GSSAPI",
         "none",
         _D,
-        "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER with unsecured tokens; GSSAPI is refused",
+        "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER; GSSAPI is refused",
     ),
     Option("kafka.sasl.jaas.config", "RSW", "none", "none", _H, "also with a delegation token's `tokenauth=true`"),
+    *[Option(f"kafka.{name}", "RSW", default, default, _H, why) for name, default, why in _TOKENS],
     *[Option(f"kafka.{name}", "RSW", default, default, _H, why) for name, default, why in _TLS],
+    Option("kafka.sasl.login.connect.timeout.ms", "RSW", "none", "10000", _D, "no login waits for ever"),
+    Option("kafka.sasl.login.read.timeout.ms", "RSW", "none", "10000", _D, "no login waits for ever"),
     Option("kafka.ssl.protocol", "RSW", "TLSv1.3", "no use", _N, "kafka.ssl.enabled.protocols says which versions"),
 ]
 
@@ -205,7 +221,7 @@ _REFUSED = [
         "auto.include.jmx.reporter enable.metrics.push",
     ),
     *_refused("RSW", "drop it: TLS is OpenSSL's, which has no such choice", "ssl.* security.providers"),
-    *_refused("RSW", "a login takes its mechanism and kafka.sasl.jaas.config alone", "sasl.*"),
+    *_refused("RSW", "drop it: the logins here have no such choice", "sasl.*"),
 ]
 
 TABLE = (*_SOURCE, *_SINK, *_REFUSED)

@@ -20,7 +20,15 @@ if TYPE_CHECKING:
 LISTENER_KEYS = ("listeners", "advertised.listeners", "listener.security.protocol.map")
 """Keys that say which listeners there are."""
 
-BOUND_AT_START = ("sasl.enabled.mechanisms", "sasl.jaas.config", "sasl.mechanism.inter.broker.protocol")
+BOUND_AT_START = (
+    "sasl.enabled.mechanisms",
+    "sasl.jaas.config",
+    "sasl.login.refresh.buffer.seconds",
+    "sasl.login.refresh.min.period.seconds",
+    "sasl.login.refresh.window.factor",
+    "sasl.login.refresh.window.jitter",
+    "sasl.mechanism.inter.broker.protocol",
+)
 """Keys that Kafka changes at run time and this broker does not: dynamic values hold from its next start."""
 
 _THREAD_COUNTS = (

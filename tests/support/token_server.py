@@ -26,6 +26,8 @@ class TokenServer:
     def __init__(self, secrets: dict[str, str], context: ssl.SSLContext | None = None, lifetime_s: int = 3600) -> None:
         self.secrets = secrets
         self.lifetime_s = lifetime_s
+        self.authority_file: Path | None = None
+        """Where the one stands that a client must trust, if it is told."""
         self.asked: list[tuple[str, dict[str, str]]] = []
         """Who asked, and the fields of the form."""
         self.scripted: list[Callable[[BaseHTTPRequestHandler], None]] = []

@@ -132,7 +132,7 @@ def test_refusals_of_batch_reads_name_the_cure(given: dict[str, Any], cure: str)
         ("zzz", "option zzz is not known$"),
         ("kafka.acks", "not one of reads"),
         ("kafka.session.timeout.ms", "no consumer group"),
-        ("kafka.sasl.login.class", "a login takes its mechanism"),
+        ("kafka.sasl.login.class", "no such choice"),
         ("kafka.ssl.provider", "TLS is OpenSSL's"),
     ],
 )
@@ -216,3 +216,19 @@ def test_a_login_travels_and_is_not_shown() -> None:
         assert there == made
         assert there.security.wrapper(SystemClock()) is not None
     assert read_options().security.wrapper(SystemClock()) is None
+
+
+def test_tokens_of_a_provider_are_for_the_executors_to_get() -> None:
+    """No provider is asked for one where a query is planned."""
+    login = {
+        "kafka.security.protocol": "SASL_PLAINTEXT",
+        "kafka.sasl.mechanism": "OAUTHBEARER",
+        "kafka.sasl.jaas.config": 'X required clientId="spark" clientSecret="sesame";',
+        "kafka.sasl.login.callback.handler.class": "org.apache.kafka.common.security.oauthbearer."
+        "OAuthBearerLoginCallbackHandler",
+        "kafka.sasl.oauthbearer.token.endpoint.url": "http://127.0.0.1:1/token",
+    }
+    there = pickle.loads(pickle.dumps(read_options(**login)))  # type: ignore[arg-type]
+    assert there.security.wrapper(SystemClock()) is there.security.wrapper(SystemClock()), "one token for all tasks"
+    with pytest.raises(OptionError, match=r"option kafka\.sasl.jaas.config: .*clientSecret"):
+        read_options(**{**login, "kafka.sasl.jaas.config": 'X required clientId="spark";'})  # type: ignore[arg-type]
