@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -292,3 +293,29 @@ def test_confluent_kafka_is_told_what_it_may_not(guarded: Guarded) -> None:
         error = message.error()
         assert (None if error is None else error.code()) == code
         consumer.close()
+
+
+def test_kcat_writes_and_reads_what_it_may(guarded: Guarded, tmp_path: Path) -> None:
+    authority = guarded.authority.pem_file(tmp_path / "ca.pem")
+
+    def kcat(
+        *arguments: str, records: bytes = b"", password: str = USERS["alice"]
+    ) -> subprocess.CompletedProcess[bytes]:
+        settings = {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": SCRAM,
+            "sasl.username": "alice",
+            "sasl.password": password,
+            "ssl.ca.location": str(authority),
+        }
+        named = [part for name, value in settings.items() for part in ("-X", f"{name}={value}")]
+        command = ["kcat", "-b", guarded.address(), *named, *arguments]
+        return subprocess.run(command, input=records, capture_output=True, timeout=60, check=False)
+
+    topic = topic_of("scram")
+    written = kcat("-P", "-t", topic, records=b"by kcat\n")
+    assert written.returncode == 0, written.stderr.decode()
+    read = kcat("-C", "-t", topic, "-e", "-q")
+    assert b"by kcat\n" in read.stdout, read.stderr
+    assert b"authorization failed" in kcat("-P", "-t", "closed", records=b"x\n").stderr
+    assert b"Authentication failed" in kcat("-L", "-m", "5", password="wrong").stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import functools
 
 import pytest
@@ -17,8 +18,12 @@ from network.sasl.scram_credential import (
     SHA_512,
     ScramCredential,
     ScramMechanism,
+    client_key,
     credential_of,
+    keyed,
     salted_password,
+    stored_key,
+    xor,
 )
 
 BOTH = pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=MECHANISMS)
@@ -123,6 +128,23 @@ def test_a_recorded_exchange_says_nothing_to_a_new_one(mechanism: ScramMechanism
     with pytest.raises(SaslError):
         again.evaluate(final)
     assert not again.complete
+
+
+@BOTH
+@pytest.mark.parametrize(("before", "after", "good"), [("c", "", True), ("", "c", False), ("", "", True)])
+def test_a_client_that_says_its_nonce_twice_is_let_in_as_by_kafka(
+    mechanism: ScramMechanism, before: str, after: str, good: bool
+) -> None:
+    """librdkafka before 2.6.1 does."""
+    peer = server(mechanism)
+    challenge = peer.evaluate(b"n,,n=user,r=c").decode()
+    bare = f"c=biws,r={before}{challenge[2:].partition(',')[0]}{after}"
+    key = client_key(mechanism, salted_password(mechanism, "pencil", SALT, 4096))
+    said = keyed(mechanism, stored_key(mechanism, key), f"n=user,r=c,{challenge},{bare}".encode())
+    final = f"{bare},p={base64.b64encode(xor(key, said)).decode()}".encode()
+    with contextlib.nullcontext() if good else pytest.raises(SaslError):
+        peer.evaluate(final)
+    assert peer.complete is good
 
 
 @BOTH
