@@ -6,6 +6,7 @@
         kafka.get_bootstrap_server()
 
 No Docker is needed. What only a container has (images, volumes, networks) is taken and has no effect.
+``KafkaContainer(security="SASL_SSL")`` has TLS, users and ACLs as `Cluster` has them.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ class KafkaContainer:
         self.image = image
         self.port = port
         self.env: dict[str, str] = {}
+        self._security = str(kwargs.get("security", "PLAINTEXT"))
         self._cluster: Cluster | None = None
         for name, value in (kwargs.get("env") or {}).items():
             self.with_env(name, value)
@@ -110,7 +112,7 @@ class KafkaContainer:
             for key, value in self.env.items()
             if key.startswith(_PREFIX) and not key.startswith(_NOT_OURS)
         }
-        self._cluster = Cluster(config=config)
+        self._cluster = Cluster(config=config, security=self._security)
         self._cluster.start(timeout)
         return self
 
@@ -138,6 +140,10 @@ class KafkaContainer:
     def get_bootstrap_server(self) -> str:
         """``host:port``."""
         return self.cluster.bootstrap_servers
+
+    def get_client_config(self, user: str | None = None) -> dict[str, str]:
+        """What confluent-kafka needs, with ``security``; as a super user unless one is named."""
+        return self.cluster.client_config if user is None else self.cluster.client_config_of(user)
 
     def get_container_host_ip(self) -> str:
         """The host of `get_bootstrap_server`."""

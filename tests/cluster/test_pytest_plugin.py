@@ -227,9 +227,10 @@ def test_quiet(kafka):
 
 def test_a_suite_that_was_written_for_containers(project: Path) -> None:
     source = (
-        ROUND_TRIP
+        ROUND_TRIP.replace('"bootstrap.servers": address', "**address")
         + """
 import pytest
+from confluent_kafka.admin import AdminClient
 from odradek import ClusterError
 from odradek.testing import KafkaContainer
 
@@ -237,10 +238,16 @@ def test_container():
     with KafkaContainer("confluentinc/cp-kafka:7.6.0").with_kraft().with_env("KAFKA_NUM_PARTITIONS", "3") as kafka:
         address = kafka.get_bootstrap_server()
         assert address == f"{kafka.get_container_host_ip()}:{kafka.get_exposed_port(kafka.port)}"
-        round_trip(address, "made-by-its-use")
+        round_trip({"bootstrap.servers": address}, "made-by-its-use")
         consumer = confluent_kafka.Consumer({"bootstrap.servers": address, "group.id": "g"})
         assert len(consumer.list_topics("made-by-its-use", timeout=30).topics["made-by-its-use"].partitions) == 3
         consumer.close()
+    with KafkaContainer(security="SASL_SSL") as kafka:
+        round_trip(kafka.get_client_config(), "secured")
+        assert kafka.get_client_config()["bootstrap.servers"] == kafka.get_bootstrap_server()
+        assert kafka.get_client_config("bob")["sasl.username"] == "bob"
+        with pytest.raises(confluent_kafka.KafkaException):
+            AdminClient({"bootstrap.servers": kafka.get_bootstrap_server()}).list_topics(timeout=0.5)
     container = KafkaContainer()
     with pytest.raises(ClusterError, match="did not come up within 0.001 s"):
         container.start(timeout=0.001)
