@@ -5,11 +5,15 @@ What is measured is printed (`pytest -s`) and kept as a property of the test. It
 
 from __future__ import annotations
 
+import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from network.client.connection import Connection, ConnectionFailed
 from network.protocol.errors import ErrorCode
@@ -20,10 +24,11 @@ from tests.contract.test_acls import create, creation, filter_of
 from tests.contract.test_quotas import alter as alter_quota
 from tests.contract.test_sasl import deletion, upsertion
 from tests.support import wire
-from tests.support.cluster import CLOCK, Kind
-from tests.support.guarded import Guarded, running_guarded, scram, seen_topics
+from tests.support.cluster import CLOCK, HOST, Broker, Kind
+from tests.support.configs import BROKER, alter_config
+from tests.support.guarded import SECURE, Guarded, running_guarded, scram, seen_topics
 
-IN_FORCE_MS = 5_000
+IN_FORCE_MS = 60_000
 """Generous: what is measured is that of a machine with other work."""
 PAUSE_S = 0.002
 DESCRIBE = 8
@@ -143,6 +148,34 @@ def test_permissions_of_open_connections(
 
     measure(record_property, guarded, "an ACL is added", sees, add)
     measure(record_property, guarded, "an ACL is removed", lambda number: not sees(number), remove)
+
+
+def test_a_certificate_with_clients_connected(
+    guarded: Guarded, clients: list[Connection], tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    """Of every broker, by a request to each; new connections see it, and those that are open go on."""
+    following = guarded.authority.issue()
+    path = following.pkcs12_file(tmp_path / "next.p12")
+    context = ssl.create_default_context(cadata=guarded.authority.pem)
+
+    def shows(number: int) -> bool:
+        with (
+            socket.create_connection((HOST, guarded.ports[number][SECURE]), 30) as sock,
+            context.wrap_socket(sock, server_hostname="localhost") as tls,
+        ):
+            return tls.getpeercert(binary_form=True) == following.certificate.public_bytes(Encoding.DER)
+
+    def replace(broker: Broker) -> None:
+        key = f"listener.name.{SECURE.lower()}.ssl.keystore.location"
+        alter_config(broker, BROKER, str(broker.broker_id), **{key: str(path)})
+
+    def replace_all() -> None:
+        with ThreadPoolExecutor(len(guarded.cluster.brokers)) as pool:
+            list(pool.map(replace, guarded.cluster.brokers))
+
+    measure(record_property, guarded, "a certificate is replaced", shows, replace_all)
+    for connection in clients:
+        assert connection.call(MetadataRequest(topics=[]), 9).brokers
 
 
 def test_a_quota_of_open_connections(
