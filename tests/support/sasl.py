@@ -35,7 +35,8 @@ def jaas(mechanism: str, **options: str) -> str:
 
 
 def quoted(options: Mapping[str, str]) -> str:
-    escaped = {name: value.replace("\\", "\\\\").replace('"', '\\"') for name, value in options.items()}
+    signs = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
+    escaped = {name: value.translate(signs) for name, value in options.items()}
     return " ".join(f'"{name}"="{value}"' for name, value in escaped.items())
 
 
