@@ -7,6 +7,7 @@ import click
 from broker.cli.client import bootstrap_option, cluster
 from broker.cli.errors import CommandError
 from broker.cli.output import rows
+from broker.cli.presence import no_brokers
 from network.client.connection_pool import Versions
 from network.protocol.api import API
 
@@ -22,11 +23,10 @@ def command(bootstrap_server: str, broker_id: int | None) -> None:
     """
     with cluster(bootstrap_server) as client:
         brokers = client.brokers()
-        if broker_id is not None and broker_id not in brokers:
-            raise CommandError(
-                f"there is no broker {broker_id}; those that run: {', '.join(map(str, sorted(brokers)))}"
-            )
         wanted = sorted(brokers) if broker_id is None else [broker_id]
+        missing = no_brokers(wanted, brokers)
+        if missing:
+            raise CommandError(missing)
         served = {each: client.versions(each) for each in wanted}
     rows(["KEY", "API", "BROKERS", "MIN", "MAX", "USABLE"], _table(served))
 

@@ -44,6 +44,7 @@ CURES = {
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: _ACL,
     ErrorCode.SECURITY_DISABLED: "set authorizer.class.name on the brokers",
     ErrorCode.SASL_AUTHENTICATION_FAILED: "correct user name and password",
+    ErrorCode.RESOURCE_NOT_FOUND: "`odradek users list` shows the users",
 }
 
 _NOT_KAFKA = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import click
 
@@ -14,6 +15,7 @@ from log.topic_partition import TopicPartition
 from network.client.cluster_client import ClusterClient
 
 _NAMED = {"latest": -1, "earliest": -2, "max-timestamp": -3, "earliest-local": -4, "latest-tiered": -5}
+_TOPICS = "`odradek topics describe` shows topics and partitions"
 _NUMBERS = re.compile(r"(\d*)-(\d*)|(\d+)")
 
 
@@ -45,21 +47,29 @@ def command(
     moment: str,
     exclude_internal_topics: bool,
 ) -> None:
-    """Offsets of partitions at a time. A partition without a record that late has none (-)."""
+    """Offsets of partitions at a time. A partition without a record that late has none (-).
+
+    The exit code is 1 when a topic, or one of the numbers or ranges of partitions, matches nothing.
+    """
     if topic_partitions is not None and (topic is not None or partitions is not None):
         raise CommandError("--topic-partitions is given in place of --topic and --partitions", exit_code=2)
     timestamp = _timestamp(moment)
     rules = _rules(topic, partitions, topic_partitions)
     with cluster(bootstrap_server) as client:
-        found = _matching(client, rules, exclude_internal_topics)
+        every = _partitions(client, exclude_internal_topics)
+        found = [tp for tp in every if any(rule.matches(tp) for rule in rules)]
+        unmatched = [text for rule in rules for text in rule.unmatched(every)]
         if not found:
-            raise CommandError("no partition matches; `odradek topics list` shows the topics")
+            raise CommandError(f"no partition matches {', '.join(unmatched)}; {_TOPICS}")
         offsets = list_offsets(client, found, timestamp)
     known = {tp: offset for tp, offset in offsets.items() if offset >= 0}
     rows(["TOPIC", "PARTITION", "OFFSET"], [[*tp, known.get(tp)] for tp in found])
+    problems = [f"no partition matches {', '.join(unmatched)}; {_TOPICS}"] if unmatched else []
     leaderless = [str(tp) for tp in found if tp not in offsets]
     if leaderless:
-        raise CommandError(f"no leader to ask about {', '.join(leaderless)}")
+        problems.append(f"no leader to ask about {', '.join(leaderless)}")
+    if problems:
+        raise CommandError("; ".join(problems))
 
 
 def _timestamp(text: str) -> int:
@@ -78,14 +88,28 @@ class _Rule:
             self._topic = re.compile(topic or ".*")
         except re.error as error:
             raise CommandError(f"{topic!r} is not a regular expression: {error}", exit_code=2) from None
-        self._ranges = [] if partitions is None else [_range(part.strip()) for part in partitions.split(",")]
+        self._name = topic or ".*"
+        parts = [] if partitions is None else [part.strip() for part in partitions.split(",")]
+        self._ranges = {part: _range(part) for part in parts}
 
     def matches(self, tp: TopicPartition) -> bool:
         if not self._topic.fullmatch(tp.topic):
             return False
-        return not self._ranges or any(
-            first <= tp.partition and (end is None or tp.partition < end) for first, end in self._ranges
-        )
+        return not self._ranges or any(_is_in(tp, each) for each in self._ranges.values())
+
+    def unmatched(self, every: Iterable[TopicPartition]) -> list[str]:
+        """What of the rule means none of these partitions: the topic, or single numbers and ranges."""
+        own = [tp for tp in every if self._topic.fullmatch(tp.topic)]
+        if not own:
+            return [self._name]
+        return [
+            f"{self._name}:{text}" for text, each in self._ranges.items() if not any(_is_in(tp, each) for tp in own)
+        ]
+
+
+def _is_in(tp: TopicPartition, numbers: tuple[int, int | None]) -> bool:
+    first, end = numbers
+    return first <= tp.partition and (end is None or tp.partition < end)
 
 
 def _range(text: str) -> tuple[int, int | None]:
@@ -108,12 +132,11 @@ def _rules(topic: str | None, partitions: str | None, topic_partitions: str | No
     return rules
 
 
-def _matching(client: ClusterClient, rules: list[_Rule], exclude_internal: bool) -> list[TopicPartition]:
+def _partitions(client: ClusterClient, exclude_internal: bool) -> list[TopicPartition]:
     topics = client.metadata().topics
-    every = [
+    return [
         TopicPartition(name, number)
         for name in sorted(topics)
         if not (exclude_internal and topics[name].internal)
         for number in sorted(topics[name].partitions)
     ]
-    return [tp for tp in every if any(rule.matches(tp) for rule in rules)]

@@ -14,7 +14,7 @@ from broker.cli.log_decoders import offsets_decoder, transaction_log_decoder
 from broker.cli.output import is_for_people, item, line, output_option
 from log.errors import LogError
 from log.tools.dump import DumpOptions, dump_file, format_item
-from log.tools.verify import Severity, Verifier, log_bytes
+from log.tools.verify import Severity, Verifier, is_log_directory, log_bytes
 
 DECODERS = {"offsets": offsets_decoder, "transactions": transaction_log_decoder}
 
@@ -87,9 +87,11 @@ def verify(directory: Path, shallow: bool, quiet: bool) -> None:
     """Check a log directory, or one partition directory in it, without changing it.
 
     Checksums, order of offsets and leader epochs, records, indexes, producer snapshots and checkpoints. The exit code
-    is 0 when there is no error, 1 when there is one, 2 when the directory cannot be read. A broker may be running on
-    it; then its active segments can show findings that are none.
+    is 0 when there is no error, 1 when there is one, 2 when the directory cannot be read or is neither. A broker may be
+    running on it; then its active segments can show findings that are none.
     """
+    if not is_log_directory(directory):
+        raise CommandError(f"{directory} is no log directory and no partition directory", exit_code=2)
     counts = dict.fromkeys(Severity, 0)
     try:
         with _Progress(directory, enabled=is_for_people()) as progress:

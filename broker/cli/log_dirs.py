@@ -10,6 +10,7 @@ from rich.filesize import decimal
 from broker.cli.client import bootstrap_option, cluster, describe
 from broker.cli.errors import CommandError
 from broker.cli.output import listing
+from broker.cli.presence import no_brokers, no_topics
 from broker.cli.table import print_table
 from network.client.cluster_client import ClusterClient
 from network.client.connection import ConnectionFailed
@@ -35,21 +36,25 @@ def command(bootstrap_server: str, broker_list: str | None, topic_list: str | No
     with cluster(bootstrap_server) as client:
         wanted = _brokers(client, broker_list)
         topics = None
+        problems = []
         if topic_list is not None:
-            found = client.metadata(topic_list.split(",")).topics
-            topics = {name: list(topic.partitions) for name, topic in found.items()}
+            found = client.metadata([name.strip() for name in topic_list.split(",")]).topics
+            topics = {name: list(topic.partitions) for name, topic in found.items() if not topic.error}
+            if len(topics) < len(found):
+                problems.append(no_topics(found.keys() - topics.keys()))
+            if not topics:
+                raise CommandError(problems[0])
         facts: list[dict[str, object]] = []
-        silent = []
         for broker in wanted:
             try:
                 facts += [_facts(broker, result) for result in directories_of(client, broker, topics)]
             except ConnectionFailed as error:
-                silent.append(f"broker {broker} does not answer: {error}")
+                problems.append(f"broker {broker} does not answer: {error}")
     listing(facts, lambda: _print_replicas(facts) if replicas else _print_directories(facts))
-    if silent:
-        raise CommandError("; ".join(silent))
     if any(fact["error"] for fact in facts):
-        raise CommandError("log directories have failed: " + ", ".join(_failed(facts)))
+        problems.append("log directories have failed: " + ", ".join(_failed(facts)))
+    if problems:
+        raise CommandError("; ".join(problems))
 
 
 def directories_of(
@@ -73,9 +78,9 @@ def _brokers(client: ClusterClient, text: str | None) -> list[int]:
     if not all(part.strip().isdecimal() for part in text.split(",")):
         raise CommandError(f"--broker-list {text!r} is not like 0,1,2", exit_code=2)
     wanted = sorted({int(part) for part in text.split(",")})
-    missing = [str(each) for each in wanted if each not in known]
+    missing = no_brokers(wanted, known)
     if missing:
-        raise CommandError(f"there is no broker {', '.join(missing)}; those that run: {', '.join(map(str, known))}")
+        raise CommandError(missing)
     return wanted
 
 

@@ -13,6 +13,7 @@ from broker.cli import replica_directories as directories
 from broker.cli.client import bootstrap_option, cluster, servers_option
 from broker.cli.errors import CommandError
 from broker.cli.output import line, note, say
+from broker.cli.presence import check_targets, no_brokers
 from broker.cli.progress import ByteProgress
 from broker.cli.reassignment_files import (
     Reassignment,
@@ -145,7 +146,7 @@ def execute(
                 f"reassignments go on, of {names(running)}; --additional starts these beside them, or instead of them"
             )
         current = current_replicas(client, wanted)
-        _check_brokers(client, wanted)
+        check_targets(client, _brokers(wanted))
         before = to_json({tp: running[tp].target if tp in running else current[tp] for tp in wanted})
         say(f"Current partition replica assignment, to go back to:\n\n{before}\n", before=json.loads(before))
         if log_dirs_throttle is not None:
@@ -174,7 +175,10 @@ def execute(
 @bootstrap_option
 @preserve_option
 def verify(file: str, bootstrap_server: str, preserve_throttles: bool) -> None:
-    """Whether the reassignments of FILE are done; when nothing goes on any more, limits are taken away."""
+    """Whether the reassignments of FILE are done; when nothing goes on any more, limits are taken away.
+
+    The exit code is 1 when FILE names partitions or brokers that are not there.
+    """
     plan = read_reassignment(file)
     if not plan:
         line(f"{file} moves nothing.")
@@ -196,6 +200,7 @@ def verify(file: str, bootstrap_server: str, preserve_throttles: bool) -> None:
         moving = any(place.future is not None for place in there.values())
         if not running and not moving and not preserve_throttles:
             _clear_limits(client, wanted)
+        _check_presence(client, wanted)
 
 
 @command.command("cancel")
@@ -203,7 +208,10 @@ def verify(file: str, bootstrap_server: str, preserve_throttles: bool) -> None:
 @bootstrap_option
 @preserve_option
 def cancel(file: str, bootstrap_server: str, preserve_throttles: bool) -> None:
-    """Stop the reassignments of FILE that go on; their partitions keep the replicas that they had before."""
+    """Stop the reassignments of FILE that go on; their partitions keep the replicas that they had before.
+
+    The exit code is 1 when FILE names partitions that are not there.
+    """
     wanted = read_reassignment(file)
     if not wanted:
         line(f"{file} moves nothing.")
@@ -222,6 +230,7 @@ def cancel(file: str, bootstrap_server: str, preserve_throttles: bool) -> None:
             line("None of these reassignments goes on.")
         if not preserve_throttles:
             _clear_limits(client, wanted, brokers_too=not running.keys() - wanted.keys())
+        current_replicas(client, wanted)  # names those that do not exist
 
 
 @command.command("list")
@@ -302,12 +311,22 @@ def _wait_for_directories(client: ClusterClient, chosen: directories.Directories
         raise CommandError(f"replicas still move between log directories, verify tells when they are there: {left}")
 
 
-def _check_brokers(client: ClusterClient, wanted: dict[TopicPartition, list[int]]) -> None:
-    missing = {broker for replicas in wanted.values() for broker in replicas} - client.brokers().keys()
+def _brokers(wanted: dict[TopicPartition, list[int]]) -> set[int]:
+    return {broker for replicas in wanted.values() for broker in replicas}
+
+
+def _check_presence(client: ClusterClient, wanted: dict[TopicPartition, list[int]]) -> None:
+    """Raises CommandError with partitions and brokers of a plan that are not there."""
+    problems = []
+    try:
+        current_replicas(client, wanted)
+    except CommandError as error:
+        problems.append(str(error))
+    missing = no_brokers(_brokers(wanted), client.brokers())
     if missing:
-        raise CommandError(
-            f"brokers that do not run: {', '.join(map(str, sorted(missing)))}; start them, or name others"
-        )
+        problems.append(missing)
+    if problems:
+        raise CommandError("; ".join(problems))
 
 
 def _broker_ids(text: str) -> set[int]:

@@ -9,6 +9,7 @@ import click
 from broker.cli.client import bootstrap_option, cluster, describe
 from broker.cli.errors import CommandError
 from broker.cli.output import say
+from broker.cli.presence import check_targets, no_topics
 from network.client.cluster_client import ClusterClient
 from network.client.cluster_metadata import PartitionMetadata, TopicMetadata
 from network.protocol.errors import ErrorCode
@@ -67,6 +68,8 @@ def create(
         configs=[CreatableTopicConfig(name=key, value=value) for key, value in _pairs(configs)],
     )
     with cluster(bootstrap_server) as client:
+        # A broker takes any ids, and the topic waits for brokers that may never come.
+        check_targets(client, {broker for each in assignments for broker in each.broker_ids})
         (result,) = client.call_controller(CreateTopicsRequest(topics=[wanted], timeout_ms=30_000)).topics
     if result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS and if_not_exists:
         return
@@ -94,11 +97,13 @@ def list_(bootstrap_server: str, exclude_internal: bool) -> None:
 def describe_(topics: tuple[str, ...], bootstrap_server: str, under_replicated: bool, unavailable: bool) -> None:
     """Describe the topics, all without a name."""
     with cluster(bootstrap_server) as client:
-        found = client.metadata(topics or None)
-        for name in sorted(found.topics):
-            _check(found.topics[name].error, name)
-        configs = _overrides(client, sorted(found.topics))
-    for name, topic in sorted(found.topics.items()):
+        every = client.metadata(topics or None).topics
+        missing = [name for name, topic in every.items() if topic.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        found = {name: topic for name, topic in sorted(every.items()) if name not in missing}
+        for name, topic in found.items():
+            _check(topic.error, name)
+        configs = _overrides(client, list(found))
+    for name, topic in found.items():
         shown = [
             p
             for p in topic.partitions.values()
@@ -111,6 +116,8 @@ def describe_(topics: tuple[str, ...], bootstrap_server: str, under_replicated: 
         lines = [] if filtered else [_headline(topic, own)]
         lines += [_line(name, partition) for partition in shown]
         say("\n".join(lines), **_facts(topic, own, shown))
+    if missing:
+        raise CommandError(no_topics(missing))
 
 
 def _facts(topic: TopicMetadata, configs: dict[str, str], partitions: list[PartitionMetadata]) -> dict[str, object]:
@@ -165,7 +172,7 @@ def alter(
     changes = [AlterableConfig(name=k, config_operation=_SET, value=v) for k, v in _pairs(configs)]
     changes += [AlterableConfig(name=key, config_operation=_DELETE, value=None) for key in deleted]
     with cluster(bootstrap_server) as client:
-        _check(client.metadata([topic]).topics[topic].error, None)
+        _check(client.metadata([topic]).topics[topic].error, topic)
         if partitions is not None:
             grown = CreatePartitionsTopic(name=topic, count=partitions, assignments=None)
             request = CreatePartitionsRequest(topics=[grown], timeout_ms=30_000, validate_only=False)

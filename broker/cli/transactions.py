@@ -60,6 +60,11 @@ def describe_(transactional_id: str, bootstrap_server: str) -> None:
     with cluster(bootstrap_server) as client:
         coordinator = client.coordinator(transactional_id, TRANSACTION_COORDINATOR)
         (state,) = client.call_coordinator(transactional_id, TRANSACTION_COORDINATOR, request).transaction_states
+    if state.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+        raise CommandError(
+            f"there is no transactional id {transactional_id} (TRANSACTIONAL_ID_NOT_FOUND); "
+            "`odradek transactions list` shows those that there are"
+        )
     _check(state.error_code, None)
     started = None if state.transaction_start_time_ms < 0 else state.transaction_start_time_ms
     facts: dict[str, object] = {

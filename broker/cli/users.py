@@ -103,7 +103,7 @@ def delete(user: str, bootstrap_server: str, mechanism: str) -> None:
 def _alter(bootstrap_server: str, request: Request) -> None:
     with cluster(bootstrap_server) as client:
         (result,) = client.call_controller(request).results
-    _check(result.error_code, result.error_message)
+    _check(result.error_code, f"user {result.user}: {result.error_message or ErrorCode.of(result.error_code).message}")
 
 
 def _check(code: int, message: str | None) -> None:

@@ -98,6 +98,14 @@ def partition_directories(path: str | os.PathLike[str]) -> list[Path]:
     return found
 
 
+def is_log_directory(path: str | os.PathLike[str]) -> bool:
+    """Whether `path` looks like a log directory, even one without partitions, or like a partition directory."""
+    path = Path(path)
+    return (path / META_PROPERTIES).exists() or any(
+        directory == path or any(directory.glob("*.log")) for directory in partition_directories(path)
+    )
+
+
 def log_bytes(path: str | os.PathLike[str]) -> int:
     """How many bytes of `.log` files a verification will read."""
     return sum(log.stat().st_size for directory in partition_directories(path) for log in directory.glob("*.log"))

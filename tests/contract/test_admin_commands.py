@@ -220,3 +220,84 @@ def test_forms(cluster: Cluster, topic: str) -> None:
     assert (broker["broker"], broker["role"]) == (0, "controller")
     assert odradek(cluster, "reassign", "list", "--json").json == []
     assert odradek(cluster, "transactions", "list", "--json").json == []
+
+
+# -- what is named and is not there: a command says which, does the rest, and ends with 1 -----------------------------
+
+SHOWN = "`odradek topics list` shows the topics"
+
+
+def refused(cluster: Cluster, *arguments: str) -> Done:
+    done = odradek(cluster, *arguments, code=1)
+    assert done.err.count("\n") == 1, done
+    return done
+
+
+def test_topics_that_are_not_there(cluster: Cluster, topic: str) -> None:
+    described = refused(cluster, "topics", "describe", topic, "none-1", "none-2", "--json")
+    assert described.err == f"odradek: there is no topic none-1, none-2; {SHOWN}\n"
+    assert [each["topic"] for each in described.json] == [topic]
+    altered = refused(cluster, "topics", "alter", "none-1", "--partitions", "2")
+    assert altered.err.startswith("odradek: there is no topic or partition none-1 ")
+    deleted = refused(cluster, "topics", "delete", "none-1")
+    assert deleted.err.startswith("odradek: none-1: there is no such topic")
+    directories = refused(cluster, "log-dirs", "--topic-list", f"{topic},none-1", "--json")
+    assert directories.err == f"odradek: there is no topic none-1; {SHOWN}\n"
+    assert [[each["partition"] for each in row["partitions"]] for row in directories.json] == [
+        [f"{topic}-0", f"{topic}-1"]
+    ]
+    alone = refused(cluster, "log-dirs", "--topic-list", "none-1")
+    assert (alone.out, alone.err) == ("", directories.err)
+
+
+def test_partitions_that_are_not_there(cluster: Cluster, topic: str) -> None:
+    def unmatched(*arguments: str, shown: list[int]) -> str:
+        done = refused(cluster, "get-offsets", *arguments, "--json")
+        assert [row["partition"] for row in done.json] == shown
+        before, _, cure = done.err.partition("; ")
+        assert cure == "`odradek topics describe` shows topics and partitions\n"
+        return before.removeprefix("odradek: no partition matches ")
+
+    assert unmatched("--topic", topic, "--partitions", "0,7", shown=[0]) == f"{topic}:7"
+    assert unmatched("--topic-partitions", f"{topic}:0,none-1:1", shown=[0]) == "none-1"
+    assert unmatched("--topic-partitions", f"{topic}:-2,{topic}:5-9", shown=[0, 1]) == f"{topic}:5-9"
+    nothing = refused(cluster, "get-offsets", "--topic", "none-1")
+    assert nothing.err.startswith("odradek: no partition matches none-1; ")
+    elected = refused(cluster, "elect-leaders", "--topic", topic, "--partition", "9")
+    assert elected.err.startswith(f"odradek: {topic}-9: ")
+
+
+def test_brokers_that_are_not_there(cluster: Cluster, topic: str, tmp_path: Path) -> None:
+    created = refused(cluster, "topics", "create", "none-3", "--replica-assignment", "0,9,8")
+    assert created.err == "odradek: brokers that do not run: 8, 9; start them, or name others\n"
+    assert "none-3" not in odradek(cluster, "topics", "list").out
+    file = tmp_path / "plan.json"
+
+    def plan(*rows: tuple[str, int, int]) -> str:
+        partitions = [{"topic": name, "partition": number, "replicas": [broker]} for name, number, broker in rows]
+        file.write_text(json.dumps({"version": 1, "partitions": partitions}))
+        return str(file)
+
+    for verb in ("verify", "cancel", "execute"):
+        done = refused(cluster, "reassign", verb, plan((topic, 0, 0), (topic, 4, 0), ("none-1", 0, 0)))
+        assert done.err == f"odradek: there is no partition none-1-0, {topic}-4\n"
+    verified = refused(cluster, "reassign", "verify", plan((topic, 0, 9)))
+    assert verified.err == "odradek: there is no broker 9; those that run: 0\n"
+    assert f"Reassignment of partition {topic}-0 is not active, but its replicas are [0] and not [9]." in verified.out
+    assert "is completed" in odradek(cluster, "reassign", "verify", plan((topic, 0, 0))).out
+
+
+def test_others_that_are_not_there(cluster: Cluster, topic: str) -> None:
+    described = refused(cluster, "transactions", "describe", "nobody")
+    assert described.err.startswith("odradek: there is no transactional id nobody (TRANSACTIONAL_ID_NOT_FOUND); ")
+    deleted = refused(cluster, "users", "delete", "nobody")
+    assert deleted.err == (
+        "odradek: user nobody: Attempt to delete a user credential that does not exist (RESOURCE_NOT_FOUND); "
+        "`odradek users list` shows the users\n"
+    )
+    assert "nobody" in refused(cluster, "users", "list", "nobody").err
+    assert "there is no broker 9; those that run: 0" in refused(cluster, "api-versions", "--broker", "9").err
+    assert "there is no broker 9 " in refused(cluster, "configs", "describe", "--broker-logger", "9").err
+    assert "no such group: nobody" in refused(cluster, "groups", "describe", "nobody").err
+    hanging = refused(cluster, "transactions", "find-hanging", "--topic", "none-1")
+    assert hanging.err.startswith("odradek: there is no topic or partition none-1 ")

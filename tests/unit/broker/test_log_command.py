@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from broker.cli.errors import CommandError
 from broker.cli.log import command
 from broker.cli.log_decoders import offsets_decoder, transaction_log_decoder
 from log.records.record import Record
@@ -79,6 +80,17 @@ def test_verify(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in result.stdout.splitlines()]
     assert lines[0]["severity"] == "error"
     assert lines[-1]["errors"] == 1
+
+
+def test_verify_of_a_directory_that_is_none(tmp_path: Path) -> None:
+    wrong = _run("verify", str(tmp_path)).exception
+    assert isinstance(wrong, CommandError)
+    assert str(wrong) == f"{tmp_path} is no log directory and no partition directory"
+    assert wrong.exit_code == 2
+    (tmp_path / "meta.properties").write_text("version=0\nbroker.id=5\n")
+    result = _run("verify", str(tmp_path))
+    assert result.exit_code == 0
+    assert "0 partitions" in result.stdout
 
 
 @pytest.mark.parametrize(
