@@ -86,6 +86,7 @@ from network.server.inline import NEVER
 from network.server.socket_server import SocketServer
 from timer.chance import Chance, SystemChance
 from timer.clock import Clock, SystemClock
+from timer.news import News
 from timer.purgatory import DelayedOperation, Purgatory
 from timer.scheduler import BackgroundScheduler
 from timer.timer import SystemTimer
@@ -150,6 +151,7 @@ class BrokerServer:
         config, context, clock, metrics = self.config, self.context, self.clock, self.metrics
         self._warn()
         context.config, context.clock, context.chance, context.metrics = config, clock, self.chance, metrics
+        context.client_faults = News(clock)
         context.workers = Workers(metrics, after_step=context.action_queue.run)
         self._start_http()
         import_handlers()
@@ -439,7 +441,7 @@ class BrokerServer:
         context.zk_admin = zk_admin
         context.topic_admin = TopicAdmin(config, zk_admin, context.metadata_cache, purgatory, self.chance)
         self._on_stop("topic administration", context.topic_admin.shutdown)
-        context.auto_topic_creation = AutoTopicCreation(config, context.topic_admin)
+        context.auto_topic_creation = AutoTopicCreation(config, context.topic_admin, self.clock)
         context.config_admin = ConfigAdmin(config, self.passwords, self.zk, zk_admin)
         own = f"brokers/{config.broker_id}"
         PasswordRotation(
@@ -449,7 +451,7 @@ class BrokerServer:
         source = make_producer_id_source(
             config, self.controller_channel, self.zk, self.scheduler, lambda: context.broker_epoch
         )
-        context.producer_ids = ProducerIdManager(source, self.scheduler)
+        context.producer_ids = ProducerIdManager(source, self.scheduler, self.clock)
 
     def _start_coordinators(self) -> None:
         """Coordinators set themselves on the context and register what is to be stopped. The authorizer comes last."""

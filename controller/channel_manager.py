@@ -17,6 +17,7 @@ from controller.zk.payloads import BrokerInfo
 from network.protocol.errors import ProtocolError
 from network.protocol.message import Request, Response
 from timer.metrics import NULL_METRICS
+from timer.news import News, of_error
 from timer.worker import Worker, Workers
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class BrokerChannel:
         self._lock = threading.Lock()
         self._closed = False
         self._connection: BrokerConnection | None = None
+        self._failures = News(clock)
         name = f"Controller-{controller_id}-to-broker-{broker.id}-send-thread"
         self._worker = Worker(name, self.step, clock, interrupt=self._interrupt, workers=workers)
         self._metrics = metrics
@@ -103,7 +105,7 @@ class BrokerChannel:
             response = self._connected().call(request, version)
         except (OSError, ProtocolError) as error:
             self._disconnect()
-            if not self._closed:
+            if not self._closed and self._failures.is_new(self.broker.id, of_error(error)):
                 logger.warning(
                     "Controller's connection to broker %d failed, the request is sent again: %s", self.broker.id, error
                 )
@@ -111,6 +113,7 @@ class BrokerChannel:
         except Exception:
             self._disconnect()
             raise
+        self._failures.is_over(self.broker.id)
         self._queue_time.update((self._clock.monotonic_ns() - queued_ns) / 1e6)
         with self._lock:
             if self._closed:

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from timer.clock import Clock, ManualClock
 from timer.executor import Executor, InlineExecutor, ThreadExecutor
+from timer.news import News, of_error
 from timer.timer import SystemTimer, TimerTask
 from timer.worker import Worker, Workers
 
@@ -75,8 +76,11 @@ class _Task(TimerTask):
             return
         try:
             self._task()
-        except Exception:
-            logger.exception("scheduled task %s failed", self.name)
+        except Exception as error:
+            if self._period_ms <= 0 or self._scheduler.failures.is_new(self.name, of_error(error)):
+                logger.exception("scheduled task %s failed", self.name)
+        else:
+            self._scheduler.failures.is_over(self.name)
         if self._period_ms <= 0:
             self._cancelled.set()
             return
@@ -95,6 +99,8 @@ class _WheelScheduler:
 
     def __init__(self, name: str, clock: Clock, executor: Executor) -> None:
         self.clock = clock
+        self.failures = News(clock)
+        """Of periodic tasks: one that fails each time is told of once."""
         self._name = name
         self._executor = executor
         self._timer: SystemTimer | None = None

@@ -16,6 +16,7 @@ directory id.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from broker.fetching.down_conversion import FIRST_VERSION_WITH_ZSTD, convert_answer
@@ -54,6 +55,8 @@ from network.protocol.uuids import ZERO_UUID
 
 if TYPE_CHECKING:
     from broker.cluster.metadata_cache import MetadataSnapshot
+
+logger = logging.getLogger(__name__)
 
 _NONE = ErrorCode.NONE
 _NO_RECORDS = b""
@@ -239,8 +242,19 @@ def _answer(call: Call[FetchRequest], tp: TopicPartition, result: LogReadResult,
     if result.preferred_read_replica >= 0:
         answer.preferred_read_replica = result.preferred_read_replica
     if version < FIRST_VERSION_WITH_ZSTD and not is_follower:
-        call.raw.converted(convert_answer(answer, tp, version, call.broker.replica_manager))
+        manager = call.broker.replica_manager
+        call.raw.converted(convert_answer(answer, tp, version, manager, lambda cure: _too_old(call, tp.topic, cure)))
     return answer
+
+
+def _too_old(call: Call[FetchRequest], topic: str, cure: str) -> None:
+    """A consumer that cannot read a topic sees an error, and often shows none; the log says why."""
+    client, host = call.header.client_id, call.connection.client_host
+    if call.broker.client_faults.is_new((host, client, topic), call.version):
+        logger.warning(
+            "a client is too old: %r at %s cannot read topic %s with Fetch version %d; update the client, or %s",
+            client, host, topic, call.version, cure,
+        )  # fmt: skip
 
 
 def _respond(

@@ -29,6 +29,12 @@ _COMMAND_CONFIG = "odradek.command-config"
 _FOUND_CONFIG = "odradek.found-config"
 _PROFILE = "odradek.profile"
 _TIMEOUT = "odradek.request.timeout.ms"
+# Errors that the client, too, gives the name alone of.
+_NAMED = (
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+)
 # `topics create`, then the next command: a broker that is busy hears of the topic late.
 TOPIC_PATIENCE_MS = 3_000
 
@@ -151,6 +157,8 @@ def describe(code: int, message: str | None) -> str:
             message = "there is no such topic or partition"
         elif " " not in message:
             message = f"there is no topic or partition {message}"
+    if error in _NAMED and message and " " not in message:
+        message = f"{error.message} {message}"
     cure = f"; {CURES[error]}" if error in CURES else ""
     if error is ErrorCode.INVALID_TOPIC_EXCEPTION and message and "collides" in message:
         cure = "; '.' and '_' count as the same: choose another name"

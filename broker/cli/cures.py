@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import ssl
 from collections.abc import Iterator
 
 from network.client.cluster_client import parse_bootstrap
@@ -48,8 +49,8 @@ CURES = {
 }
 
 _NOT_KAFKA = (
-    "what listens there wants a login (--command-config), or does not speak Kafka's protocol: is it ZooKeeper's port, "
-    "a web server's or a TLS one?"
+    "what listens there wants a login or TLS (--command-config), or does not speak Kafka's protocol: is it ZooKeeper's "
+    "port, or a web server's?"
 )
 
 
@@ -72,6 +73,8 @@ def unreachable(servers: str, error: BaseException) -> str:
             "the broker's certificate is of another name or authority: correct the address, or ssl.truststore.location "
             "in the file of --command-config"
         )
+    elif any(isinstance(each, ssl.SSLError) for each in causes):
+        cure = "no TLS comes about: correct security.protocol and ssl.* in the file of --command-config, or the port"
     elif any(isinstance(each, ConnectionRefusedError) for each in causes):
         cure = "nothing listens there: start the broker, or correct the address"
     elif any(isinstance(each, ProtocolError) for each in causes) or "closed by the peer" in text:

@@ -12,8 +12,8 @@ from network.protocol.errors import ErrorCode
 
 def no_topics(names: Iterable[str]) -> str:
     """What is said of topics that are not there."""
-    cure = CURES[ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-    return f"there is no topic {', '.join(sorted(names))}; {cure}"
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return f"there is no topic {', '.join(sorted(names))} ({code.name}); {CURES[code]}"
 
 
 def no_brokers(wanted: Collection[int], running: Collection[int]) -> str | None:

@@ -73,7 +73,8 @@ def create(
         (result,) = client.call_controller(CreateTopicsRequest(topics=[wanted], timeout_ms=30_000)).topics
     if result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS and if_not_exists:
         return
-    _check(result.error_code, result.error_message)
+    denied = result.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    _check(result.error_code, topic if denied else result.error_message)
     say(f"Created topic {topic}.", topic=topic, created=True)
 
 

@@ -22,6 +22,7 @@ from network.protocol.errors import ErrorCode, ProtocolError
 from network.protocol.messages.api_versions import ApiVersionsRequest
 from network.version import SOFTWARE_NAME, VERSION
 from timer.clock import Clock
+from timer.news import News, of_error
 from timer.worker import Worker, Workers
 
 logger = logging.getLogger(__name__)
@@ -68,6 +69,7 @@ class ControllerChannel:
         self._connection: Connection | None = None
         self._node: Node | None = None
         self._versions: dict[int, tuple[int, int]] = {}
+        self._failures = News(clock)
         self._worker = Worker(name, self.step, clock, interrupt=self._disconnect, workers=workers)
 
     def start(self) -> None:
@@ -98,7 +100,7 @@ class ControllerChannel:
             version = self._version(item)
             response = self._connection.call(item.build(version), version)
         except (ConnectionFailed, ProtocolError) as error:
-            if not self._worker.is_stopping:
+            if not self._worker.is_stopping and self._failures.is_new(self._node, of_error(error)):
                 logger.info("connection to controller %s failed: %s", self._node, error)
             self._disconnect()
             return RECONNECT_BACKOFF_MS
@@ -108,6 +110,7 @@ class ControllerChannel:
         if getattr(response, "error_code", 0) == ErrorCode.NOT_CONTROLLER:
             self._disconnect()
             return RECONNECT_BACKOFF_MS
+        self._failures.is_over(self._node)
         with self._lock:
             self._queue.popleft()
         item.callback(response)
@@ -135,7 +138,8 @@ class ControllerChannel:
             connection = self._connect(node)
             self._versions = _negotiate(connection)
         except (ConnectionFailed, ProtocolError) as error:
-            logger.info("cannot reach controller %d at %s:%d: %s", node.id, node.host, node.port, error)
+            if self._failures.is_new(node, of_error(error)):
+                logger.info("cannot reach controller %d at %s:%d: %s", node.id, node.host, node.port, error)
             return False
         self._connection, self._node = connection, node
         return True

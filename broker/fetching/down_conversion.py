@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from log.records.old_formats import down_converted, iter_entries
@@ -21,9 +22,14 @@ FIRST_VERSION_OF_MAGIC_2 = 4
 
 
 def convert_answer(
-    answer: PartitionData, tp: TopicPartition, version: int, manager: ReplicaManager
+    answer: PartitionData,
+    tp: TopicPartition,
+    version: int,
+    manager: ReplicaManager,
+    on_too_old: Callable[[str], None],
 ) -> Conversion | None:
-    """Convert the records of `answer` in place if `version` is too old for them, or replace them by an error.
+    """Convert the records of `answer` in place if `version` is too old for them, or replace them by an error, and tell
+    `on_too_old` what would help in the topic.
 
     Returns what a conversion took. There is nothing to do from `FIRST_VERSION_WITH_ZSTD` on.
     """
@@ -33,6 +39,7 @@ def convert_answer(
         return None
     if log.config.compression_type == "zstd":
         _fail(answer, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        on_too_old("set another compression.type than zstd on the topic")
         return None
     if version >= FIRST_VERSION_OF_MAGIC_2:
         return None
@@ -45,6 +52,7 @@ def convert_answer(
         return None
     if not log.config.message_downconversion_enable:
         _fail(answer, ErrorCode.UNSUPPORTED_VERSION)
+        on_too_old("set message.downconversion.enable=true on the topic")
         return None
     began_ns = manager.clock.monotonic_ns()
     batches = list(down_converted(iter_entries(data), magic))

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from log.topic_partition import TopicPartition
     from timer.chance import Chance
     from timer.clock import Clock
+    from timer.news import News
 
 
 class CoordinatorHooks(Protocol):
@@ -67,6 +68,8 @@ class BrokerContext:
 
     config: KafkaConfig
     clock: Clock
+    client_faults: News
+    """What is wrong with clients, which ask again and again: for the log."""
     chance: Chance
     metrics: MetricsRegistry
     metadata_cache: MetadataCache

@@ -16,7 +16,7 @@ from typing import Any
 from broker.requests.context import BrokerContext
 from broker.requests.registry import ApiHandler, Call, RefusedError
 from network.protocol.errors import ErrorCode, ProtocolError, error_of
-from network.server.refusal import refusal
+from network.server.refusal import refusal, unserved
 from network.server.request import Request
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class Dispatcher:
         handler = self._handlers.get(header.api_key)
         if handler is None or not handler.min_version <= header.api_version <= handler.max_version:
             if handler is None or header.api_key != _API_VERSIONS:
-                self._refuse(request, "is not served")
+                self._refuse_version(request, handler)
                 return
             message: Any = None  # the body of a version from the future cannot be read
         else:
@@ -84,6 +84,14 @@ class Dispatcher:
             call.close_connection()
         else:
             call.respond(response)
+
+    def _refuse_version(self, request: Request, handler: ApiHandler | None) -> None:
+        header, connection = request.header, request.connection
+        served = None if handler is None else (handler.min_version, handler.max_version)
+        subject = (connection.client_host, header.client_id, header.api_key, header.api_version)
+        if self._broker.client_faults.is_new(subject):
+            logger.error("connection %s: %s", connection.id, unserved(header, served))
+        request.close_connection()
 
     def _refuse(self, request: Request, reason: str) -> None:
         logger.error("connection %s: %s", request.connection.id, refusal(request.header, reason))

@@ -15,6 +15,8 @@ from broker.coordinator.internal_topic_names import OFFSETS_TOPIC, TRANSACTION_T
 from broker.topics.topic_admin import Charge, TopicAdmin, free
 from controller.topic_names import topic_name_fault
 from network.protocol.errors import ErrorCode, error_of
+from timer.clock import Clock
+from timer.news import News
 
 logger = logging.getLogger(__name__)
 
@@ -22,11 +24,12 @@ logger = logging.getLogger(__name__)
 class AutoTopicCreation:
     """Thread-safe. `create` may wait for ZooKeeper."""
 
-    def __init__(self, config: KafkaConfig, admin: TopicAdmin) -> None:
+    def __init__(self, config: KafkaConfig, admin: TopicAdmin, clock: Clock) -> None:
         self._config = config
         self._admin = admin
         self._lock = threading.Lock()
         self._in_flight: set[str] = set()
+        self._failures = News(clock)
 
     def create(self, topics: Iterable[str], charge: Charge = free) -> dict[str, ErrorCode]:
         """Create what is not there. LEADER_NOT_AVAILABLE means: created, or existing, and soon usable."""
@@ -56,11 +59,14 @@ class AutoTopicCreation:
             code, message = error_of(error)
             if code is ErrorCode.TOPIC_ALREADY_EXISTS:
                 return ErrorCode.LEADER_NOT_AVAILABLE
-            if code is ErrorCode.UNKNOWN_SERVER_ERROR:
-                logger.error("creating topic %s failed", name, exc_info=error)
-            else:
-                logger.warning("creating topic %s failed: %s %s", name, code.name, message)
+            # Clients that wait for the topic ask again and again.
+            if self._failures.is_new(name, (code, message)):
+                if code is ErrorCode.UNKNOWN_SERVER_ERROR:
+                    logger.error("creating topic %s failed", name, exc_info=error)
+                else:
+                    logger.warning("creating topic %s failed: %s %s", name, code.name, message)
             return code
+        self._failures.is_over(name)
         return ErrorCode.LEADER_NOT_AVAILABLE
 
     def _settings(self, name: str) -> tuple[int, int, dict[str, str | None]]:

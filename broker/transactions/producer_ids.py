@@ -12,6 +12,8 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from network.protocol.errors import ApiError, ErrorCode
+from timer.clock import Clock
+from timer.news import News
 from timer.scheduler import Scheduler
 
 logger = logging.getLogger(__name__)
@@ -38,7 +40,7 @@ class BlockSource(Protocol):
 class ProducerIdManager:
     """Thread-safe."""
 
-    def __init__(self, source: BlockSource, scheduler: Scheduler) -> None:
+    def __init__(self, source: BlockSource, scheduler: Scheduler, clock: Clock) -> None:
         self._source = source
         self._scheduler = scheduler
         self._lock = threading.Lock()
@@ -46,6 +48,7 @@ class ProducerIdManager:
         self._next_block: ProducerIdBlock | None = None
         self._next = 0
         self._requested = False
+        self._failures = News(clock)
 
     def next_id(self) -> int:
         """A producer id that no one else gets. Raises COORDINATOR_LOAD_IN_PROGRESS while there is none."""
@@ -71,11 +74,13 @@ class ProducerIdManager:
 
     def _on_block(self, answer: ProducerIdBlock | ErrorCode) -> None:
         if isinstance(answer, ErrorCode):
-            logger.warning("no producer id block: %s; asking again", answer.name)
+            if self._failures.is_new("block", answer):
+                logger.warning("no producer id block: %s; asking again", answer.name)
             self._scheduler.schedule_once(
                 "producer-id-block", lambda: self._source.request_block(self._on_block), delay_ms=RETRY_BACKOFF_MS
             )
             return
+        self._failures.is_over("block")
         with self._lock:
             self._requested = False
             self._next_block = answer

@@ -20,6 +20,7 @@ from kazoo.protocol.states import EventType, KazooState, KeeperState, WatchedEve
 
 from controller.zk.acl import acl_for
 from controller.zk.handlers import Change, HandlerTable
+from controller.zk.kazoo_log import KazooLog, ServerNews
 from controller.zk.kazoo_threads import OneSessionThreads, TlsContext
 from controller.zk.multi_read import MultiRead
 from controller.zk.ops import (
@@ -65,6 +66,7 @@ class KazooHandle:
         session_timeout_ms: int,
         handlers: HandlerTable,
         on_lost: Callable[[KazooHandle], None],
+        news: ServerNews,
         secure_acls: bool = False,
         tls: TlsContext | None = None,
         client_options: dict[str, Any] | None = None,
@@ -87,11 +89,12 @@ class KazooHandle:
         # path -> (czxid, mzxid) or None if it did not exist; path -> pzxid. Written by readers, read on reconnect.
         self._seen_data: dict[str, tuple[int, int] | None] = {}
         self._seen_children: dict[str, int] = {}
-        self._threads = OneSessionThreads(tls)
+        self._threads = OneSessionThreads(tls, news)
         self._client = KazooClient(
             hosts=hosts,
             timeout=session_timeout_ms / 1000,
             handler=self._threads,
+            logger=KazooLog(news),
             connection_retry={"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0, "max_jitter": 0.2},
             **(client_options or {}),
         )
@@ -266,7 +269,11 @@ class KazooHandle:
             self._set_connected(True)
             self._meters.connects.mark()
         elif state == KazooState.SUSPENDED:
-            logger.warning("Connection to ZooKeeper lost, session %#x may still be alive", self.session_id)
+            logger.warning(
+                "Connection to ZooKeeper at %s lost, session %#x may still be alive",
+                self._threads.server,
+                self.session_id,
+            )
             self._set_connected(False)
             self._meters.disconnects.mark()
         elif not self._closing:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.zk.handlers import HandlerTable
 from controller.zk.kazoo_handle import KazooHandle
+from controller.zk.kazoo_log import ServerNews
 from controller.zk.kazoo_threads import TlsContext
 from controller.zk.ops import Code, Exists, GetData, GetMany, Request, Response
 from controller.zk.session import (
@@ -86,6 +87,7 @@ class KazooSession:
         self._tls = tls
         self._client_options = client_options
         self._clock = clock
+        self._news = ServerNews(clock or SystemClock())
         self._latency: Histogram | None = None
         if metrics is not None:
             self._latency = metrics.histogram("kafka.server", "ZooKeeperClientMetrics", "ZooKeeperRequestLatencyMs")
@@ -265,6 +267,7 @@ class KazooSession:
             session_timeout_ms=self._session_timeout_ms,
             handlers=self._handlers,
             on_lost=self._session_lost,
+            news=self._news,
             secure_acls=self._secure_acls,
             tls=self._tls,
             client_options=self._client_options,
@@ -313,7 +316,8 @@ class KazooSession:
         try:
             new = self._open_handle()
         except (ConnectTimeoutError, AuthenticationFailedError, OSError) as error:
-            logger.error("Could not start a new ZooKeeper session, trying again: %s", error)
+            if self._news.is_new(str(error)):
+                logger.error("Could not start a new ZooKeeper session, trying again: %s", error)
             return _NEW_SESSION_RETRY_MS
         with self._lock:
             self._handle = new

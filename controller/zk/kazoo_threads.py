@@ -15,24 +15,38 @@ from typing import Any
 
 from kazoo.handlers.threading import SequentialThreadingHandler
 
+from controller.zk.kazoo_log import ServerNews
+
 TlsContext = Callable[[], ssl.SSLContext]
 
 
 class OneSessionThreads(SequentialThreadingHandler):  # type: ignore[misc]
     """kazoo's threads, but once the session is `lost` no connection is ever made again."""
 
-    def __init__(self, tls: TlsContext | None = None) -> None:
+    def __init__(self, tls: TlsContext | None, news: ServerNews) -> None:
         super().__init__()
         self.lost = False
+        self.server = ""
+        """The last one that a connection was made to, or tried."""
         self.tls_error = ""
         """Why the last connection could not be secured; empty when it could."""
         self._tls = tls
+        self._news = news
 
     def create_connection(self, *args: Any, **kwargs: Any) -> Any:
         if self.lost:
             raise OSError("the session of this client is over")
-        made = super().create_connection(*args, **kwargs)
-        return made if self._tls is None else self._secure(made, kwargs["hostname"], self._tls())
+        host, (_, port) = kwargs["hostname"], kwargs["address"]
+        self.server = f"{host}:{port}"
+        try:
+            made = super().create_connection(*args, **kwargs)
+            if self._tls is not None:
+                made = self._secure(made, host, self._tls())
+        except Exception as error:
+            self._news.failed(self.server, error)
+            raise
+        self._news.connected(self.server)
+        return made
 
     def select(self, readers: Any, writers: Any, failing: Any, timeout: float | None = None) -> Any:
         """What has been decrypted already can be read at once."""

@@ -15,6 +15,7 @@ from log.files.checkpoint import CLEANER_CHECKPOINT, OffsetCheckpoint
 from log.partition_log import PartitionLog
 from log.topic_partition import TopicPartition
 from timer.clock import Clock
+from timer.news import News, of_error
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +48,7 @@ class CleanerManager:
     ) -> None:
         self._logs = logs
         self._clock = clock
+        self._failures = News(clock)
         self._on_io_error = on_io_error
         self._changed = threading.Condition()
         self._states: dict[TopicPartition, State] = {}
@@ -231,7 +233,8 @@ class CleanerManager:
                     target = log_to_clean(log, offsets, now)
                 except OSError as error:
                     # A segment that retention has just taken away, or a failing disk that an append will notice.
-                    logger.warning("%s: cannot be looked at for cleaning: %s", tp, error)
+                    if self._failures.is_new(tp, of_error(error)):
+                        logger.warning("%s: cannot be looked at for cleaning: %s", tp, error)
                     continue
                 self.facts.max_dirty_ratio = max(self.facts.max_dirty_ratio, target.dirty_ratio)
                 self.facts.max_compaction_delay_ms = max(self.facts.max_compaction_delay_ms, target.compaction_delay_ms)

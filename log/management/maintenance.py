@@ -16,6 +16,7 @@ from log.management.manager_settings import LogManagerSettings
 from log.management.retention import delete_old_segments
 from log.partition_log import PartitionLog
 from log.topic_partition import TopicPartition
+from timer.news import News, of_error
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +37,7 @@ class LogMaintenance:
         self._env = env
         self._settings = settings
         self._report_failure = report_failure
+        self._failures = News(env.clock)
 
     def schedule(self) -> None:
         """Start the background tasks with Kafka's intervals."""
@@ -64,25 +66,26 @@ class LogMaintenance:
         """Apply retention to every log that the cleaner does not look after."""
         for log in self._table.all():
             if not log.config.compact:
-                self._guarded(log, partial(delete_old_segments, log))
+                self._guarded(log, "retention", partial(delete_old_segments, log))
 
     def flush_dirty_logs(self) -> None:
         """Flush every log that was last flushed longer than its `flush.ms` ago."""
         now = self._env.clock.wall_ms()
         for log in self._table.all():
             if now - log.last_flushed_ms >= log.config.flush_ms:
-                self._guarded(log, log.flush)
+                self._guarded(log, "flushing", log.flush)
 
     def remove_expired_producers(self) -> None:
         for log in self._table.all():
-            self._guarded(log, log.remove_expired_producers)
+            self._guarded(log, "expiring producers", log.remove_expired_producers)
 
-    def _guarded(self, log: PartitionLog, work: Callable[[], object]) -> None:
+    def _guarded(self, log: PartitionLog, name: str, work: Callable[[], object]) -> None:
         """One log's trouble must not keep the others from their turn."""
         try:
             work()
-        except LogError:
-            logger.exception("%s: background work failed", log.topic_partition)
+        except LogError as error:
+            if self._failures.is_new((log.topic_partition, name), of_error(error)):
+                logger.exception("%s: %s failed", log.topic_partition, name)
 
     # ---- checkpoints
 

@@ -47,6 +47,7 @@ _WRONG_COORDINATOR = frozenset(
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     }
 )
+_DENIED = frozenset({ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED})
 _REPEAT = frozenset({ErrorCode.THROTTLING_QUOTA_EXCEEDED})
 # A topic that was made a moment ago is not known to every broker yet, and has no leader for a moment.
 _NOT_YET = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE})
@@ -213,7 +214,7 @@ class ClusterClient:
 
     def coordinator(self, key: str, key_type: int = GROUP_COORDINATOR, *, refresh: bool = False) -> BrokerAddress:
         """The broker that coordinates a group or a transactional id. Raises `ApiError` when the answer is an error
-        that does not pass, or did not in time."""
+        that does not pass, or did not in time; the text of a refusal is then the key alone, as brokers give none."""
         with self._condition:
             known = self._coordinators.get((key_type, key))
         if known is not None and not refresh:
@@ -221,7 +222,8 @@ class ClusterClient:
         request = FindCoordinatorRequest(key=key, key_type=key_type)
         found = self._retry(request, None, _ONE_KEY, self._some_broker, _WRONG_COORDINATOR, None, _ANY_ATTEMPTS)
         if found.error_code:
-            raise ApiError(ErrorCode.of(found.error_code), found.error_message)
+            code = ErrorCode.of(found.error_code)
+            raise ApiError(code, key if code in _DENIED else found.error_message)
         address = BrokerAddress(found.node_id, found.host, found.port)
         with self._condition:
             self._coordinators[(key_type, key)] = address

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from network.server.connection_quotas import ConnectionQuotas, ConnectionRateExceeded, TooManyConnections
 from network.server.wake_up import WakeUp
+from timer.news import News
 
 if TYPE_CHECKING:
     from network.server.processor import Processor
@@ -84,6 +85,7 @@ class Acceptor:
         self._socket = server_socket
         self._quotas = quotas
         self._clock = clock
+        self._failures = News(clock)
         self._send_buffer_bytes = send_buffer_bytes
         self._blocked_meter = blocked_meter
         self._on_over_limit = on_over_limit
@@ -145,7 +147,8 @@ class Acceptor:
             except (BlockingIOError, ConnectionAbortedError):
                 break
             except OSError as error:
-                logger.warning("accept on %s failed: %s", self.listener.name, error)
+                if self._failures.is_new(error.errno):
+                    logger.warning("accept on %s failed: %s", self.listener.name, error)
                 return False
             self._admit(sock, peer[0].removeprefix(_MAPPED_IPV4))
         return True

@@ -16,10 +16,11 @@ from network.server.authenticator import SessionExpired
 from network.server.handler_pool import Handler, run_request
 from network.server.inline import InlineRule
 from network.server.mute import NOT_MUTED, TRANSITIONS
-from network.server.refusal import refusal
+from network.server.refusal import unserved
 from network.server.request import Request
 from network.server.request_channel import RequestChannel
 from network.server.server_connection import HOLD_CLOSING, HOLD_MEMORY, HOLD_OUTPUT, ServerConnection
+from timer.news import News
 
 if TYPE_CHECKING:
     from network.protocol.header import RequestHeader
@@ -72,6 +73,7 @@ class RequestReader:
         self._inline_apis = inline.apis
         self._memory_pool = memory_pool
         self._now = clock.monotonic_ns
+        self._unserved = News(clock)
         self._max_request_bytes = max_request_bytes
         self._scratch = memoryview(bytearray(_SCRATCH_BYTES))
         # A read of up to this many bytes may be served without a look at the limits.
@@ -291,7 +293,11 @@ class RequestReader:
         if spec is None or not (
             spec.min_version <= header.api_version <= spec.max_version or header.api_key == _API_VERSIONS
         ):
-            self._refuse(connection, pooled, refusal(header, "is not served"), logging.ERROR)
+            served = None if spec is None else (spec.min_version, spec.max_version)
+            # A client that is refused comes again and again.
+            subject = (connection.address, header.client_id, header.api_key, header.api_version)
+            level = logging.ERROR if self._unserved.is_new(subject) else logging.DEBUG
+            self._refuse(connection, pooled, unserved(header, served), level)
             return
         if authenticator is not None and not self._admit(connection, header, frame, pooled, now):
             return

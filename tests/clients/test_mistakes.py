@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,13 +16,18 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from broker.dev.processes import free_ports
-from tests.support.cluster import HOST, ROOT, Cluster, python_environment
+from network.client.connection import Connection
+from network.protocol.api import ApiKey
+from network.protocol.errors import ErrorCode
+from network.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from tests.support import wire
+from tests.support.certificates import Authority
+from tests.support.cluster import CLOCK, HOST, ROOT, Cluster, python_environment
 from tests.support.commands import run
 from tests.support.disks import fill, small_file_system
 from tests.support.sasl import jaas
 
 NOBODY = "no.such.host.invalid"
-SOON = ["--request-timeout-ms", "1500"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +36,7 @@ class Mistake:
 
     title: str
     text: str
-    code: int
+    code: int | None
 
     @property
     def pattern(self) -> str:
@@ -40,8 +46,8 @@ class Mistake:
 
 
 def page() -> dict[str, Mistake]:
-    rows = re.findall(r"^\| (.+?) \| `(.+)` \| (\d) \|$", (ROOT / "docs/errors.md").read_text(), re.MULTILINE)
-    return {title: Mistake(title, text, int(code)) for title, text, code in rows}
+    rows = re.findall(r"^\| (.+?) \| `(.+)` \| (\d|-) \|$", (ROOT / "docs/errors.md").read_text(), re.MULTILINE)
+    return {title: Mistake(title, text, None if code == "-" else int(code)) for title, text, code in rows}
 
 
 @dataclass
@@ -53,6 +59,7 @@ class Place:
     port: int
     badly_advertised: str
     with_login: str
+    with_tls: str
 
     @property
     def zookeeper(self) -> str:
@@ -86,9 +93,29 @@ class Place:
         )
         return done.returncode, done.stdout
 
-    def command(self, *arguments: str, stdin: bytes = b"", servers: str | None = None) -> tuple[int, str]:
-        done = run(*arguments, "-b", servers or self.cluster.brokers[0].address, *SOON, stdin=stdin)
+    def command(
+        self, *arguments: str, stdin: bytes = b"", servers: str | None = None, ms: int = 1_500
+    ) -> tuple[int, str]:
+        """Given up after so long, which those that make a TLS connection need more of."""
+        patience = ["--request-timeout-ms", str(ms)]
+        done = run(*arguments, "-b", servers or self.cluster.brokers[0].address, *patience, stdin=stdin)
         return done.code, done.err
+
+    def logged(self, since: int) -> tuple[None, str]:
+        """What the broker that runs has said since its log had so many bytes."""
+        return None, self.cluster.brokers[0].log_file.read_bytes()[since:].decode()
+
+    def configured(self, *arguments: str, servers: str, stdin: bytes = b"", **properties: str) -> tuple[int, str]:
+        """A command with a file of such properties, `_` for the dots of a key."""
+        file = self.directory / "client.properties"
+        file.write_text("".join(f"{key.replace('_', '.')}={value}\n" for key, value in properties.items()))
+        return self.command(*arguments, "--command-config", str(file), stdin=stdin, servers=servers, ms=5_000)
+
+    def by_alice(self, *arguments: str, stdin: bytes = b"", password: str = "alice-secret") -> tuple[int, str]:
+        """A command of a user who may do nothing."""
+        login = jaas("PLAIN", username="alice", password=password)
+        security = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_jaas_config": login}
+        return self.configured(*arguments, stdin=stdin, servers=self.with_login, **security)
 
     def folder(self, name: str, meta: str = "") -> str:
         path = self.directory / name
@@ -101,30 +128,40 @@ class Place:
 @pytest.fixture(scope="module")
 def place(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     directory = tmp_path_factory.mktemp("mistakes")
-    port, badly, login = free_ports(3)
+    port, badly, login, tls = free_ports(4)
+    key_file = Authority().issue().pem_file(directory / "broker.pem")
+    others = f"LOGIN://{HOST}:{login},TLS://{HOST}:{tls}"
     first = {
-        "listeners": f"PLAINTEXT://{HOST}:{{port}},BAD://{HOST}:{badly},LOGIN://{HOST}:{login}",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,BAD:PLAINTEXT,LOGIN:SASL_PLAINTEXT",
+        "listeners": f"PLAINTEXT://{HOST}:{{port}},BAD://{HOST}:{badly},{others}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,BAD:PLAINTEXT,LOGIN:SASL_PLAINTEXT,TLS:SSL",
+        "listener.name.tls.ssl.keystore.type": "PEM",
+        "listener.name.tls.ssl.keystore.location": str(key_file),
         "inter.broker.listener.name": "PLAINTEXT",
         "sasl.enabled.mechanisms": "PLAIN",
         "listener.name.login.plain.sasl.jaas.config": jaas("PLAIN", user_alice="alice-secret"),
     }
-    settings = {"offsets.topic.replication.factor": "1", "default.replication.factor": "1"}
+    settings = {
+        "offsets.topic.replication.factor": "1",
+        "default.replication.factor": "1",
+        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
     cluster = Cluster(["odradek"] * 2, directory, f"{zookeeper}/{directory.name}", settings)
     broker = cluster.brokers[0]
     broker.settings.update({key: value.replace("{port}", str(broker.port)) for key, value in first.items()})
-    broker.settings["advertised.listeners"] = f"PLAINTEXT://{broker.address},BAD://{NOBODY}:9092,LOGIN://{HOST}:{login}"
+    broker.settings["advertised.listeners"] = f"PLAINTEXT://{broker.address},BAD://{NOBODY}:9092,{others}"
     try:
         cluster.start()
         for arguments in (
             ["there", "--replica-assignment", "0"],
+            ["new", "--replica-assignment", "0", "--config", "message.downconversion.enable=false"],
             ["two", "--partitions", "1", "--replication-factor", "2", "--config", "min.insync.replicas=2"],
         ):
             assert run("topics", "create", *arguments, "-b", broker.address).code == 0
         cluster.wait_topic("two", 1)
         cluster.brokers[1].stop()
         cluster.wait_ready()
-        yield Place(cluster, directory, port, f"{HOST}:{badly}", f"{HOST}:{login}")
+        yield Place(cluster, directory, port, f"{HOST}:{badly}", f"{HOST}:{login}", f"{HOST}:{tls}")
     finally:
         cluster.stop()
 
@@ -176,12 +213,41 @@ def without_java(place: Place) -> tuple[int, str]:
 
 
 def wrong_password(place: Place) -> tuple[int, str]:
-    file = place.directory / "client.properties"
-    login = jaas("PLAIN", username="alice", password="another")
-    file.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={login}\n")
-    code, said = place.command("topics", "list", "--command-config", str(file), servers=place.with_login)
+    code, said = place.by_alice("topics", "list", password="another")
     assert "another" not in said
     return code, said
+
+
+def other_authority(place: Place) -> tuple[int, str]:
+    trust = Authority("Other").pem_file(place.directory / "other.pem")
+    return place.configured(
+        "topics", "list", servers=place.with_tls,
+        security_protocol="SSL", ssl_truststore_type="PEM", ssl_truststore_location=str(trust),
+    )  # fmt: skip
+
+
+def old_consumer(place: Place) -> tuple[None, str]:
+    """It knows only message format 1, and the topic is not converted for it."""
+    broker = place.cluster.brokers[0]
+    wire.produce(broker, "new", wire.batch([b"value"]))
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000_000)
+    request = FetchRequest(max_wait_ms=0, min_bytes=1, topics=[FetchTopic(topic="new", partitions=[partition])])
+    since = broker.log_file.stat().st_size
+    with Connection(HOST, broker.port, "old-client", CLOCK) as connection:
+        for _ in range(3):
+            assert connection.call(request, 2).responses[0].partitions[0].error_code == ErrorCode.UNSUPPORTED_VERSION
+    return place.logged(since)
+
+
+def newer_client(place: Place) -> tuple[None, str]:
+    """It asks for what only later versions of Kafka have, again and again."""
+    broker = place.cluster.brokers[0]
+    since = broker.log_file.stat().st_size
+    header = struct.pack(">hhih", ApiKey.METADATA, 99, 1, len("new-client")) + b"new-client"
+    with socket.create_connection((HOST, broker.port), 60) as connection:
+        connection.sendall(struct.pack(">i", len(header)) + header)
+        assert connection.recv(1) == b""
+    return place.logged(since)
 
 
 def nobody_runs(place: Place) -> tuple[int, str]:
@@ -217,7 +283,7 @@ PLAN = '{"version": 1, "partitions": [{"topic": "there", "partition": 0, "replic
 KRAFT = "version=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAA\nnode.id=5\n"
 BIG = b"x" * 2_000_000
 
-MISTAKES: dict[str, Callable[[Place], tuple[int, str]]] = {
+MISTAKES: dict[str, Callable[[Place], tuple[int | None, str]]] = {
     "the configuration file is not there": lambda at: at.program("server", "--config", str(at.directory / "none")),
     "a value is wrong": lambda at: at.daemon(num_io_threads="many"),
     "a key is not known": unknown_key,
@@ -249,8 +315,20 @@ MISTAKES: dict[str, Callable[[Place], tuple[int, str]]] = {
     "no broker is running": lambda at: at.command("topics", "list", servers="127.0.0.1:1"),
     "the name of the broker is wrong": lambda at: at.command("topics", "list", servers=f"{NOBODY}:9092"),
     "the port is not Kafka's": lambda at: at.command("topics", "list", servers=at.zookeeper.partition("/")[0]),
+    "the listener wants TLS": lambda at: at.command("topics", "list", servers=at.with_tls),
+    "the listener has no TLS": lambda at: at.configured(
+        "topics", "list", servers=at.cluster.brokers[0].address, security_protocol="SSL"
+    ),
+    "the certificate is of another authority": other_authority,
     "the listener wants a login": lambda at: at.command("topics", "list", servers=at.with_login),
     "the password is wrong": wrong_password,
+    "the user may not write to the topic": lambda at: at.by_alice("produce", "there", stdin=b"x\n"),
+    "the user may not see the topic": lambda at: at.by_alice("topics", "describe", "there"),
+    "the user may not read with the group": lambda at: at.by_alice("groups", "describe", "busy"),
+    "the user may not create topics": lambda at: at.by_alice("topics", "create", "hers"),
+    "the user may not change the cluster": lambda at: at.by_alice(
+        "configs", "set", "--broker", "0", "num.io.threads=9"
+    ),
     "the advertised listener cannot be reached": lambda at: at.command(
         "get-offsets", "--topic", "there", servers=at.badly_advertised
     ),
@@ -273,6 +351,7 @@ MISTAKES: dict[str, Callable[[Place], tuple[int, str]]] = {
     "a record is too large": lambda at: at.command("produce", "there", stdin=BIG),
     "too few replicas are in sync": lambda at: at.command("produce", "two", stdin=b"x\n"),
     "an offset is out of range": lambda at: at.command("delete-records", "there:0:1000"),
+    "a consumer begins out of range": lambda at: at.command("consume", "there", "--partition", "0", "--offset", "1000"),
     "a group is not there": lambda at: at.command("groups", "delete", "nobody"),
     "a group has members": group_with_members,
     "a plan is not JSON": lambda at: plan(at, "{"),
@@ -282,6 +361,8 @@ MISTAKES: dict[str, Callable[[Place], tuple[int, str]]] = {
         at, lambda port: at.program("dev", f"--port={port}", "--brokers=1")
     ),
     "Java is not there": without_java,
+    "a client is too old": old_consumer,
+    "a client is too new": newer_client,
 }
 
 

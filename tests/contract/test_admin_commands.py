@@ -224,7 +224,7 @@ def test_forms(cluster: Cluster, topic: str) -> None:
 
 # -- what is named and is not there: a command says which, does the rest, and ends with 1 -----------------------------
 
-SHOWN = "`odradek topics list` shows the topics"
+UNKNOWN = "(UNKNOWN_TOPIC_OR_PARTITION); `odradek topics list` shows the topics"
 
 
 def refused(cluster: Cluster, *arguments: str) -> Done:
@@ -235,14 +235,14 @@ def refused(cluster: Cluster, *arguments: str) -> Done:
 
 def test_topics_that_are_not_there(cluster: Cluster, topic: str) -> None:
     described = refused(cluster, "topics", "describe", topic, "none-1", "none-2", "--json")
-    assert described.err == f"odradek: there is no topic none-1, none-2; {SHOWN}\n"
+    assert described.err == f"odradek: there is no topic none-1, none-2 {UNKNOWN}\n"
     assert [each["topic"] for each in described.json] == [topic]
     altered = refused(cluster, "topics", "alter", "none-1", "--partitions", "2")
     assert altered.err.startswith("odradek: there is no topic or partition none-1 ")
     deleted = refused(cluster, "topics", "delete", "none-1")
     assert deleted.err.startswith("odradek: none-1: there is no such topic")
     directories = refused(cluster, "log-dirs", "--topic-list", f"{topic},none-1", "--json")
-    assert directories.err == f"odradek: there is no topic none-1; {SHOWN}\n"
+    assert directories.err == f"odradek: there is no topic none-1 {UNKNOWN}\n"
     assert [[each["partition"] for each in row["partitions"]] for row in directories.json] == [
         [f"{topic}-0", f"{topic}-1"]
     ]

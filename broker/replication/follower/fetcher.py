@@ -29,6 +29,7 @@ from network.protocol.errors import ApiError, ErrorCode, ProtocolError
 from network.protocol.messages.fetch import PartitionData
 from network.protocol.uuids import ZERO_UUID
 from timer.clock import Clock
+from timer.news import News, of_error
 from timer.worker import Worker, Workers
 
 logger = logging.getLogger(__name__)
@@ -93,6 +94,7 @@ class ReplicaFetcher:
         self._on_high_watermark = side.on_high_watermark
         self._failed = failed
         self._clock = clock
+        self._failures = News(clock)
         self._backoff_ms = backoff_ms
         self._partition_max_bytes = partition_max_bytes
         self._on_bytes = on_bytes
@@ -276,6 +278,7 @@ class ReplicaFetcher:
                 for tp in list(self._states):
                     self._delay(tp)
             return False
+        self._failures.is_over("fetching")
         self._on_request()
         with self._lock:
             for tp, answer in answers.items():
@@ -294,7 +297,8 @@ class ReplicaFetcher:
         try:
             self._apply_one(tp, asked, answer, state)
         except (CorruptRecordError, InvalidRecordError) as error:
-            logger.error("%s: bad data at offset %d: %s", tp, asked.fetch_offset, error)
+            if self._failures.is_new(tp, (asked.fetch_offset, str(error))):
+                logger.error("%s: bad data at offset %d: %s", tp, asked.fetch_offset, error)
             self._delay(tp)
         except Exception:
             logger.exception("%s: cannot apply what was fetched at offset %d", tp, asked.fetch_offset)
@@ -424,7 +428,7 @@ class ReplicaFetcher:
             self._delay(tp)
 
     def _log_failure(self, what: str, error: BaseException) -> None:
-        if not self._worker.is_stopping:
+        if not self._worker.is_stopping and self._failures.is_new(what, of_error(error)):
             logger.info("%s: %s failed: %s", self.name, what, error)
 
 

@@ -16,6 +16,7 @@ from controller.zk.payloads import PartitionState
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ErrorCode
 from timer.clock import Clock
+from timer.news import News, of_error
 from timer.scheduler import Scheduler
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class ZkIsrManager:
         self._clock = clock
         self._lock = threading.Lock()
         self._changed: set[TopicPartition] = set()
+        self._failures = News(clock)
         self._last_change_ms = clock.monotonic_ms()
         self._last_announced_ms = clock.monotonic_ms()
 
@@ -63,10 +65,12 @@ class ZkIsrManager:
         def write() -> None:
             try:
                 written = self._zk.set_partition_state_as_leader(topic_partition, state)
-            except Exception:
-                logger.exception("%s: cannot write its state to ZooKeeper", topic_partition)
+            except Exception as error:
+                if self._failures.is_new(topic_partition, of_error(error)):
+                    logger.exception("%s: cannot write its state to ZooKeeper, trying on", topic_partition)
                 self._scheduler.schedule_once("retry-isr-change", write, delay_ms=1000)
                 return
+            self._failures.is_over(topic_partition)
             if written is None:
                 callback(ErrorCode.INVALID_UPDATE_VERSION)
                 return
@@ -97,7 +101,8 @@ class ZkIsrManager:
             self._last_announced_ms = now
         try:
             self._zk.propagate_isr_changes(changed)
-        except Exception:
-            logger.exception("cannot announce ISR changes")
+        except Exception as error:
+            if self._failures.is_new("announcement", of_error(error)):
+                logger.exception("cannot announce ISR changes, trying on")
             with self._lock:
                 self._changed.update(changed)

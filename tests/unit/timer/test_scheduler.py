@@ -87,6 +87,23 @@ def test_a_failing_task_goes_on(clock: ManualClock, caplog: pytest.LogCaptureFix
     assert "scheduled task failing failed" in caplog.text
 
 
+def test_a_task_that_goes_on_failing_is_told_of_once(clock: ManualClock, caplog: pytest.LogCaptureFixture) -> None:
+    scheduler = ManualScheduler(clock)
+    reasons = iter(["full", "full", "gone", "", "gone"])
+
+    def task() -> None:
+        reason = next(reasons)
+        if reason:
+            raise OSError(reason)
+
+    scheduler.schedule("failing", task, 1, 1)
+    told = []
+    for _ in range(5):
+        run(scheduler, clock, 1)
+        told.append(caplog.text.count("scheduled task failing failed"))
+    assert told == [1, 1, 2, 2, 3]
+
+
 def test_a_stopped_scheduler_ignores_tasks(clock: ManualClock, caplog: pytest.LogCaptureFixture) -> None:
     scheduler = ManualScheduler(clock)
     waiting = scheduler.schedule_once("waiting", lambda: pytest.fail("ran after shutdown"), 1)
