@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter, deque
 from collections.abc import Mapping
+from typing import TypeVar
 
 from log.errors import RecordFault
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ErrorCode
 from timer.metrics import Meter, Metrics
 
+T = TypeVar("T")
+
+_PENDING_BOUND = 1024
 _SERVER = "kafka.server"
 _TOPIC = "BrokerTopicMetrics"
 # What FailedProduceRequestsPerSec leaves out: the producer, or the cluster, mends it; as in Kafka.
@@ -69,27 +74,20 @@ class TopicMeters:
             self.reassignment_bytes_out = meter("ReassignmentBytesOutPerSec")
 
 
-class _Traffic:
-    """What came to and went from one topic since the last flush."""
-
-    __slots__ = ("bytes_in", "bytes_out", "fetch_requests", "messages_in", "produce_requests")
-
-    def __init__(self) -> None:
-        self.produce_requests = self.bytes_in = self.messages_in = 0
-        self.fetch_requests = self.bytes_out = 0
-
-
 class ReplicaMetrics:
     """Everything the replica manager marks. Per-topic meters are made on first use, removed with the topic.
 
-    What every request counts (`appended`, `fetch_requested`, `sent`) is added up by topic, and given to the meters of
-    the topic and of all topics by `flush`.
+    What every request counts (`appended`, `fetch_requested`, `sent`) is noted, and given to the meters of the topic and
+    of all topics by `flush`; who notes more than `_PENDING_BOUND` flushes.
     """
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._traffic: dict[str, _Traffic] = {}
-        self._traffic_lock = threading.Lock()
+        # A deque takes and gives single entries without a lock.
+        self._appends: deque[tuple[str, int, int]] = deque()
+        self._reads: deque[str] = deque()
+        self._sent: deque[tuple[str, int]] = deque()
+        self._flush_lock = threading.Lock()
         self.all_topics = TopicMeters(metrics, None)
         self._topics: dict[str, TopicMeters] = {}
         self._refused = {fault: metrics.meter(_SERVER, _TOPIC, fault.value) for fault in RecordFault}
@@ -113,27 +111,28 @@ class ReplicaMetrics:
 
     def appended(self, topic: str, size: int, messages: int) -> None:
         """One append to one partition."""
-        with self._traffic_lock:
-            traffic = self._traffic.get(topic) or self._new_traffic(topic)
-            traffic.produce_requests += 1
-            traffic.bytes_in += size
-            traffic.messages_in += messages
+        appends = self._appends
+        appends.append((topic, size, messages))
+        if len(appends) >= _PENDING_BOUND:
+            self.flush()
 
     def fetch_requested(self, topic: str) -> None:
         """One read of one partition."""
-        with self._traffic_lock:
-            traffic = self._traffic.get(topic) or self._new_traffic(topic)
-            traffic.fetch_requests += 1
+        reads = self._reads
+        reads.append(topic)
+        if len(reads) >= _PENDING_BOUND:
+            self.flush()
 
     def sent(self, topic: str, size: int) -> None:
         """Records of one partition to a consumer."""
-        with self._traffic_lock:
-            traffic = self._traffic.get(topic) or self._new_traffic(topic)
-            traffic.bytes_out += size
+        sent = self._sent
+        sent.append((topic, size))
+        if len(sent) >= _PENDING_BOUND:
+            self.flush()
 
     def append_failed(self, topic: str, error: ErrorCode, size: int) -> None:
         """One append of so many bytes to one partition that came to nothing."""
-        for meters in (self.topic(topic), self.all_topics):
+        for meters in self._both(topic):
             meters.total_produce.mark()
             if error not in _NO_FAILURE:
                 meters.failed_produce.mark()
@@ -158,20 +157,24 @@ class ReplicaMetrics:
             self.all_topics.fetch_conversions.mark(records)
 
     def flush(self) -> None:
-        """Give the meters what has been counted."""
-        with self._traffic_lock:
-            counted, self._traffic = self._traffic, {}
-        for topic, traffic in counted.items():
-            for meters in (self.topic(topic), self.all_topics):
-                meters.total_produce.mark(traffic.produce_requests)
-                meters.bytes_in.mark(traffic.bytes_in)
-                meters.messages_in.mark(traffic.messages_in)
-                meters.total_fetch.mark(traffic.fetch_requests)
-                meters.bytes_out.mark(traffic.bytes_out)
+        """Give the meters what has been noted; most of it is equal, and is counted first."""
+        with self._flush_lock:
+            appends, reads = Counter(_taken(self._appends)), Counter(_taken(self._reads))
+            sent = Counter(_taken(self._sent))
+        for (topic, size, messages), count in appends.items():
+            for meters in self._both(topic):
+                meters.total_produce.mark(count)
+                meters.bytes_in.mark(size * count)
+                meters.messages_in.mark(messages * count)
+        for topic, count in reads.items():
+            for meters in self._both(topic):
+                meters.total_fetch.mark(count)
+        for (topic, size), count in sent.items():
+            for meters in self._both(topic):
+                meters.bytes_out.mark(size * count)
 
-    def _new_traffic(self, topic: str) -> _Traffic:
-        traffic = self._traffic[topic] = _Traffic()
-        return traffic
+    def _both(self, topic: str) -> tuple[TopicMeters, TopicMeters]:
+        return self.topic(topic), self.all_topics
 
     def produce_expired_for(self, tp: TopicPartition) -> Meter:
         return self._metrics.meter(
@@ -190,3 +193,8 @@ class ReplicaMetrics:
                      "FailedProduceRequests", "FailedFetchRequests", "ProduceMessageConversions",
                      "FetchMessageConversions"):  # fmt: skip
             self._metrics.remove(_SERVER, _TOPIC, f"{name}PerSec", topic=topic)
+
+
+def _taken(noted: deque[T]) -> list[T]:
+    """What is there now; what comes meanwhile stays for the next time."""
+    return [noted.popleft() for _ in range(len(noted))]

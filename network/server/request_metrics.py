@@ -92,17 +92,16 @@ class RequestMetrics:
         self._log = self._request_log()
         pending, self._pending = self._pending, []
         counts: Counter[tuple[Any, ...]] = Counter()
-        errors: Counter[tuple[int, int]] = Counter()
         for (
             names, version, size, received, dequeued, local, ready, taken, done, throttle, key, codes, conversion
         ) in pending:  # fmt: skip
-            for code in codes:
-                errors[key, code] += 1
             # A handler that answered before it returned did all its work locally.
             local_end = local if received < local < ready else ready
             values = (
                 names,
                 version,
+                key,
+                codes,
                 conversion and (round(conversion[0] / _MS), conversion[1]),
                 size,
                 (dequeued - received) // _MS if dequeued > received else 0,
@@ -114,7 +113,10 @@ class RequestMetrics:
                 (done - received) // _MS if done > received else 0,
             )
             counts[values] += 1
-        for (names, version, conversion, *values_of_one), count in counts.items():
+        errors: Counter[tuple[int, int]] = Counter()
+        for (names, version, key, codes, conversion, *values_of_one), count in counts.items():
+            for code in codes:
+                errors[key, code] += count
             self.requests += count
             self.request_bytes += values_of_one[0] * count
             for name in names:
