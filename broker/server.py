@@ -66,6 +66,7 @@ from broker.server_settings import (
     producer_state_config,
     socket_server_config,
 )
+from broker.telemetry.wiring import listen_for_subscriptions, make_telemetry
 from broker.topics.auto_topic_creation import AutoTopicCreation
 from broker.topics.topic_admin import TopicAdmin, validator
 from broker.transactions.producer_id_sources import make_producer_id_source
@@ -153,6 +154,7 @@ class BrokerServer:
         context.config, context.clock, context.chance, context.metrics = config, clock, self.chance, metrics
         context.client_faults = News(clock)
         context.workers = Workers(metrics, after_step=context.action_queue.run)
+        context.telemetry = make_telemetry(context)
         self._start_http()
         import_handlers()
 
@@ -239,7 +241,14 @@ class BrokerServer:
             from broker.http.console.wiring import make_console  # only a broker that shows it loads it
 
             console = make_console(self)
-        self.http = start_http(self.config, self.metrics, self.health, None if console is None else console.handle)
+        telemetry = self.context.telemetry
+        self.http = start_http(
+            self.config,
+            self.metrics,
+            self.health,
+            None if console is None else console.handle,
+            None if telemetry is None else telemetry.series.lines,
+        )
         if self.http is not None:
             logger.info("metrics and health are served on port %d", self.http.port)
             if console is not None:
@@ -498,6 +507,9 @@ class BrokerServer:
         if self.context.tokens is not None:
             token_listener = listen_for_tokens(self.context, self.context.tokens)
             self._on_stop("token listener", token_listener.close)
+        if self.context.telemetry is not None:
+            subscriptions = listen_for_subscriptions(self.context, self.context.telemetry, self.scheduler)
+            self._on_stop("client metrics listener", subscriptions.close)
         if serves_consumer_groups(self.config):
             self.zk.create_recursive(paths.GROUP_CONFIG_CHANGES, fail_if_exists=False)
             groups = {paths.GROUP_CONFIG: reconfiguration.on_group_change}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from broker.config.admin import GROUP_RESOURCE, TOPIC_RESOURCE
+from broker.config.admin import CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from broker.requests.config_resources import alter_each, altered, authorize_alter_configs
 from broker.requests.registry import Call, api
 from network.protocol.api import ApiKey
@@ -45,5 +45,7 @@ def _alter(call: Call[AlterConfigsRequest], resource: AlterConfigsResource) -> N
         admin.write_topic(resource.resource_name, overrides, validate_only=validate_only)
     elif resource.resource_type == GROUP_RESOURCE:
         admin.write_group(resource.resource_name, overrides, validate_only=validate_only)
+    elif resource.resource_type == CLIENT_METRICS_RESOURCE:
+        admin.write_client_metrics(resource.resource_name, overrides, validate_only=validate_only)
     else:
         admin.write_broker(resource.resource_name, overrides, validate_only=validate_only)

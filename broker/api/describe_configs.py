@@ -1,4 +1,4 @@
-"""DescribeConfigs (key 32, versions 0-4): configs of topics, of groups, of this broker, of its loggers.
+"""DescribeConfigs (key 32, versions 0-4): configs of topics, groups, client metrics, this broker, its loggers.
 
 A broker resource with an empty name is the cluster-wide dynamic default; another broker's id is refused.
 
@@ -17,7 +17,7 @@ from broker.config.admin import (
     LOGGER_RESOURCE,
     TOPIC_RESOURCE,
 )
-from broker.config.view import ConfigEntry, Source, logger_entries
+from broker.config.view import ConfigEntry, Source, client_metrics_entries, logger_entries
 from broker.requests.authorization import CLUSTER_NAME, Operation, ResourceType
 from broker.requests.config_resources import failure_of
 from broker.requests.registry import Call, api
@@ -106,6 +106,8 @@ def _entries(call: Call[DescribeConfigsRequest], resource: DescribeConfigsResour
         return logger_entries()
     if name == "":
         raise ApiError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
+    if broker.config_admin.serves_client_metrics:
+        return client_metrics_entries(broker.config_admin.stored(CLIENT_METRICS_RESOURCE, name))
     raise ApiError(ErrorCode.INVALID_REQUEST, "Config type client-metrics is only supported on KRaft clusters")
 
 

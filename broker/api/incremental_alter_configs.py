@@ -13,6 +13,7 @@ from broker.config import loggers
 from broker.config.admin import (
     APPEND,
     BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
     DELETE,
     GROUP_RESOURCE,
     LOGGER_RESOURCE,
@@ -79,7 +80,11 @@ def _alter(call: Call[IncrementalAlterConfigsRequest], resource: AlterConfigsRes
         stored = admin.stored(TOPIC_RESOURCE, name)
         admin.write_topic(name, admin.apply(stored, operations, TOPIC_KEYS), validate_only=validate_only)
     elif resource.resource_type == GROUP_RESOURCE:
-        admin.write_group(name, admin.apply_to_group(name, operations), validate_only=validate_only)
+        changed = admin.apply_plain(GROUP_RESOURCE, name, operations)
+        admin.write_group(name, changed, validate_only=validate_only)
+    elif resource.resource_type == CLIENT_METRICS_RESOURCE:
+        changed = admin.apply_plain(CLIENT_METRICS_RESOURCE, name, operations)
+        admin.write_client_metrics(name, changed, validate_only=validate_only)
     else:
         stored = admin.stored(BROKER_RESOURCE, name)
         admin.write_broker(name, admin.apply(stored, operations, BROKER_KEYS), validate_only=validate_only)

@@ -1,4 +1,4 @@
-"""``odradek configs``: see and change the configuration of topics, brokers, groups, and the quotas of clients."""
+"""``odradek configs``: the configuration of topics, brokers, groups and client metrics, and the quotas of clients."""
 
 from __future__ import annotations
 
@@ -8,14 +8,21 @@ from typing import Any
 
 import click
 
-from broker.cli.client import bootstrap_option, cluster
+from broker.cli.client import bootstrap_option, cluster, describe
 from broker.cli.config_changes import HIDDEN, Value, change, configs_of, quotas_of
 from broker.cli.config_entities import Entity, chosen, entity_options
 from broker.cli.config_texts import add_config, key_value, properties
 from broker.cli.errors import CommandError
 from broker.cli.output import line, listing, say
-from broker.config.admin import BROKER_RESOURCE, GROUP_RESOURCE, LOGGER_RESOURCE, TOPIC_RESOURCE
+from broker.config.admin import (
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    LOGGER_RESOURCE,
+    TOPIC_RESOURCE,
+)
 from network.client.cluster_client import ClusterClient
+from network.protocol.messages.list_client_metrics_resources import ListClientMetricsResourcesRequest
 from network.protocol.messages.list_groups import ListGroupsRequest
 
 dry_run_option = click.option("--dry-run", is_flag=True, help="Let the broker check it, show it, change nothing.")
@@ -64,6 +71,11 @@ def _all_names(client: ClusterClient, entity: Entity) -> list[str]:
     if kind.resource == GROUP_RESOURCE:
         listed = [client.call_broker(each, ListGroupsRequest()).groups for each in client.brokers()]
         return sorted(group.group_id for groups in listed for group in groups)
+    if kind.resource == CLIENT_METRICS_RESOURCE:
+        subscriptions = client.call_any(ListClientMetricsResourcesRequest())
+        if subscriptions.error_code:
+            raise CommandError(f"{entity}: {describe(subscriptions.error_code, None)}")
+        return sorted(each.name for each in subscriptions.client_metrics_resources)
     raise CommandError(f"give the name of the {kind.singular} with --entity-name", exit_code=2)
 
 

@@ -15,6 +15,8 @@ from broker.config.keys import ConfigError, ConfigType, ForbiddenConfigError
 from broker.config.topic_config import validate_topic_overrides
 from broker.config.topic_keys import TOPIC_KEYS
 from broker.groups.consumer.config import is_enabled
+from broker.telemetry.match import MatchError
+from broker.telemetry.subscriptions import Subscription
 from controller.zk import paths
 from network.protocol.errors import ApiError, ErrorCode
 
@@ -46,7 +48,7 @@ class ConfigAdmin:
         self._admin = admin
 
     def stored(self, resource_type: int, name: str) -> dict[str, str]:
-        """The overrides that ZooKeeper has for a topic, broker or group resource, passwords in clear."""
+        """The overrides that ZooKeeper has for a resource that is no logger, passwords in clear."""
         found = self._zk.config(self.entity_path(resource_type, name))
         return self._passwords.readable(found) if resource_type == BROKER_RESOURCE and name else found
 
@@ -56,6 +58,8 @@ class ConfigAdmin:
             return f"topics/{name}"
         if resource_type == GROUP_RESOURCE:
             return paths.group_config(name)
+        if resource_type == CLIENT_METRICS_RESOURCE:
+            return paths.client_metrics_config(name)
         if name == "":
             return f"brokers/{DEFAULT_BROKER}"
         self.check_own_broker(name, "Node", f"Unexpected broker id, expected {self._config.broker_id}, but received")
@@ -108,10 +112,16 @@ class ConfigAdmin:
         """Whether groups have configs: in ZooKeeper mode Kafka does not know them."""
         return is_enabled(self._config)
 
-    def apply_to_group(self, group: str, operations: Sequence[Operation]) -> dict[str, str]:
-        """The overrides of a group that result from incremental operations; no config of a group is a list."""
-        _check_group(group)
-        result = self.stored(GROUP_RESOURCE, group)
+    @property
+    def serves_client_metrics(self) -> bool:
+        """Whether there are subscriptions to client metrics: in ZooKeeper mode Kafka does not know them."""
+        return self._config.get_bool("odradek.client.telemetry.enable")
+
+    def apply_plain(self, resource_type: int, name: str, operations: Sequence[Operation]) -> dict[str, str]:
+        """The overrides of a group or of a subscription to client metrics that result from incremental operations.
+        Kafka takes none of their configs for a list."""
+        _check_name(resource_type, name)
+        result = self.stored(resource_type, name)
         for name, kind, value in operations:
             if kind in (APPEND, SUBTRACT):
                 what = "APPEND" if kind == APPEND else "SUBTRACT"
@@ -124,13 +134,25 @@ class ConfigAdmin:
 
     def write_group(self, group: str, overrides: Mapping[str, str], *, validate_only: bool) -> None:
         """The group need not exist."""
-        _check_group(group)
+        _check_name(GROUP_RESOURCE, group)
         try:
             validate_group_overrides(overrides, self._config)
         except ConfigError as error:
             raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from None
         if not validate_only:
             self._admin.change_configs(paths.group_config(group), overrides)
+
+    def write_client_metrics(self, name: str, overrides: Mapping[str, str], *, validate_only: bool) -> None:
+        """Without overrides there is no such subscription any more."""
+        _check_name(CLIENT_METRICS_RESOURCE, name)
+        try:
+            Subscription.of(overrides)
+        except MatchError as error:
+            raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from None
+        except ConfigError as error:
+            raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from None
+        if not validate_only:
+            self._admin.change_configs(paths.client_metrics_config(name), overrides)
 
     def write_topic(self, topic: str, overrides: Mapping[str, str], *, validate_only: bool) -> None:
         if not topic:
@@ -167,6 +189,12 @@ def _items(text: str) -> list[str]:
     return items
 
 
-def _check_group(group: str) -> None:
-    if not group:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+_NO_NAME = {
+    GROUP_RESOURCE: "Default group resources are not allowed.",
+    CLIENT_METRICS_RESOURCE: "Subscription name can't be empty",
+}
+
+
+def _check_name(resource_type: int, name: str) -> None:
+    if not name:
+        raise ApiError(ErrorCode.INVALID_REQUEST, _NO_NAME[resource_type])

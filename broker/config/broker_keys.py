@@ -216,6 +216,10 @@ _KEYS = (
     ConfigKey("num.replica.alter.log.dirs.threads", INT, None, HIGH),
     ConfigKey("num.replica.fetchers", INT, "1", HIGH, CLUSTER_WIDE),
     ConfigKey("offset.metadata.max.bytes", INT, "4096", HIGH),
+    ConfigKey("odradek.client.telemetry.enable", BOOLEAN, "false", LOW, internal=True),
+    ConfigKey(
+        "odradek.client.telemetry.max.series", INT, "10000", LOW, rule=between(1, 1_000_000), internal=True
+    ),
     ConfigKey("odradek.console.access", STRING, "loopback", MEDIUM, rule=one_of("off", "loopback", "any"),
               internal=True),
     ConfigKey("odradek.console.hosts", LIST, "", LOW, internal=True),

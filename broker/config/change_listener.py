@@ -32,8 +32,8 @@ EntityHandler = Callable[[str, Mapping[str, str]], None]
 class ConfigListener:
     """Reads the entity that a notification names and hands its full set of overrides to the handler of its type.
 
-    Types: `topics`, `brokers`, `clients`, `users`, `ips`, and, below a znode of their own, `groups`; a type without a
-    handler is skipped.
+    Types: `topics`, `brokers`, `clients`, `users`, `ips`, and, each below a znode of its own, `groups` and
+    `client-metrics`; a type without a handler is skipped.
     """
 
     def __init__(

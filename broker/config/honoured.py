@@ -135,7 +135,6 @@ NOT_HONOURED: dict[str, Unkept] = {
     **_warned(_METRICS, """
         auto.include.jmx.reporter kafka.metrics.polling.interval.secs kafka.metrics.reporters metric.reporters
         metrics.num.samples metrics.recording.level metrics.sample.window.ms"""),
-    **_warned("metrics of clients are not collected", "telemetry.max.bytes"),
     **_warned("groups are kept by one coordinator that writes at once", """
         group.coordinator.append.linger.ms group.coordinator.new.enable group.coordinator.threads"""),
     **_warned(_SHARE, """

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from broker.config import documentation
 from broker.config.broker_keys import BROKER_KEYS
+from broker.config.client_metrics_keys import CLIENT_METRICS_KEYS
 from broker.config.dynamic_checks import BOUND_AT_START
 from broker.config.group_keys import GROUP_KEYS
 from broker.config.honoured import NOT_HONOURED, TOPIC_NOT_HONOURED, Unkept
@@ -42,6 +43,11 @@ def page() -> str:
     parts.extend(_table("Broker's key", TOPIC_KEYS.values(), documentation.TOPIC, TOPIC_NOT_HONOURED, _broker_key))
     parts.append("\n## Groups of the consumer protocol\n\nSet for a group at any time.\n\n")
     parts.extend(_table("Broker's key", GROUP_KEYS.values(), documentation.GROUP, {}, _broker_key))
+    parts.append(
+        "\n## Subscriptions to client metrics\n\nSet for a subscription (entity `client-metrics`) at any time, with "
+        "`odradek.client.telemetry.enable`.\n\n"
+    )
+    parts.extend(_table("Broker's key", CLIENT_METRICS_KEYS.values(), documentation.CLIENT_METRICS, {}, _broker_key))
     return "".join(parts)
 
 

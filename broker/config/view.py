@@ -178,3 +178,8 @@ def _defaults(names: Iterable[str]) -> dict[str, str]:
 def logger_entries() -> list[ConfigEntry]:
     """Loggers of this process with their effective levels."""
     return [ConfigEntry(name, level, Source.LOGGER) for name, level in loggers.levels().items()]
+
+
+def client_metrics_entries(stored: Mapping[str, str]) -> list[ConfigEntry]:
+    """What is set for a subscription; Kafka tells neither types nor defaults."""
+    return [ConfigEntry(name, value, Source.CLIENT_METRICS, documentation="") for name, value in sorted(stored.items())]

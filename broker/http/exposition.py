@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from http import HTTPStatus
+from itertools import islice
 
 from broker.http.messages import HttpRequest, HttpResponse
 from broker.http.series import Read, Series, series_of
@@ -31,11 +32,15 @@ _Line = tuple[str, str, Read]
 
 
 class Exposition:
-    """Answers `/metrics`; without `partitions`, what has a label `partition` is left out."""
+    """Answers `/metrics`; without `partitions`, what has a label `partition` is left out. `more` gives further lines,
+    of families that the registry does not have."""
 
-    def __init__(self, metrics: MetricsRegistry, *, partitions: bool = True) -> None:
+    def __init__(
+        self, metrics: MetricsRegistry, *, partitions: bool = True, more: Callable[[], Iterator[str]] | None = None
+    ) -> None:
         self._metrics = metrics
         self._partitions = partitions
+        self._more = more
         self._plan: list[_Line] = []
         self._plan_of = -1
 
@@ -50,6 +55,11 @@ class Exposition:
         for start in range(0, len(plan), _SLICE):
             yield "".join(_lines(plan[start : start + _SLICE])).encode()
             await asyncio.sleep(_PAUSE_S)
+        if self._more is not None:
+            lines = self._more()
+            while part := "".join(islice(lines, _SLICE)):
+                yield part.encode()
+                await asyncio.sleep(_PAUSE_S)
         yield _process_page()
 
     async def _make_plan(self) -> None:

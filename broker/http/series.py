@@ -46,7 +46,7 @@ class Series(NamedTuple):
 def series_of(key: MetricName, metric: Metric) -> Iterator[Series]:
     """All series of one metric."""
     mbean = f"{key.group}:type={key.type},name={key.name}"
-    labels = ",".join(f'{_identifier(tag)}="{value.translate(_ESCAPES)}"' for tag, value in key.tags)
+    labels = ",".join(f'{_identifier(tag)}="{quoted(value)}"' for tag, value in key.tags)
 
     def one(family: str, kind: str, read: Read, suffix: str = "", more: str = "") -> Series:
         inside = ",".join(filter(None, (labels, more)))
@@ -78,6 +78,11 @@ def series_of(key: MetricName, metric: Metric) -> Iterator[Series]:
         yield one(f"{name}_rate", "gauge", lambda: metric.rates[0])
     else:
         yield one(name, "counter" if name.endswith("_total") else "gauge", metric)
+
+
+def quoted(value: str) -> str:
+    """The value of a label as it stands between quotes."""
+    return value.translate(_ESCAPES)
 
 
 def _family(key: MetricName, name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from broker.cluster.metadata_cache import MetadataCache
@@ -24,10 +25,14 @@ FAILURES_IN_A_ROW = 3
 
 
 def start_http(
-    config: KafkaConfig, metrics: MetricsRegistry, health: Health, room: Handler | None = None
+    config: KafkaConfig,
+    metrics: MetricsRegistry,
+    health: Health,
+    room: Handler | None = None,
+    more: Callable[[], Iterator[str]] | None = None,
 ) -> HttpServer | None:
-    """Serve metrics, health and the console where the configuration says so; None where it doesn't. Raises
-    `ConfigError`."""
+    """Serve metrics with `more` lines, health and the console where the configuration says so; None where it
+    doesn't. Raises `ConfigError`."""
     port = config["odradek.http.port"]
     if port is None:
         return None
@@ -35,7 +40,11 @@ def start_http(
     from broker.http.server import HttpServer
 
     host = config.get_str("odradek.http.host")
-    exposition = Exposition(metrics, partitions=config.get_bool("odradek.metrics.partitions"))
+    exposition = Exposition(
+        metrics,
+        partitions=config.get_bool("odradek.metrics.partitions"),
+        more=more,
+    )
     server = HttpServer(
         host,
         port,

@@ -72,5 +72,5 @@ def authorize_alter_configs(call: Call[Any], resource_type: int, name: str) -> N
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
     if not authorizer.authorize(connection, Operation.ALTER_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
         raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    if resource_type == CLIENT_METRICS_RESOURCE:
+    if resource_type == CLIENT_METRICS_RESOURCE and not call.broker.config_admin.serves_client_metrics:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Client metrics need KRaft")

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from broker.security.acl_authorizer import AclAuthorizer
     from broker.security.peers import PeerSecurity
     from broker.security.tokens.manager import TokenManager
+    from broker.telemetry.telemetry import ClientTelemetry
     from broker.topics.auto_topic_creation import AutoTopicCreation
     from broker.topics.topic_admin import TopicAdmin
     from broker.transactions.coordinator import TransactionCoordinator
@@ -91,6 +92,7 @@ class BrokerContext:
     controller: Controller
     group_coordinator: GroupCoordinator
     tokens: TokenManager | None
+    telemetry: ClientTelemetry | None
     txn_coordinator: TransactionCoordinator
     transaction_verifier: TransactionVerifier
     cluster_id: str

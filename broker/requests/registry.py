@@ -33,6 +33,8 @@ Handler = Callable[["Call[Any]"], Any]
 ErrorForm = Callable[["Call[Any]", ErrorCode, "str | None"], Any]
 VersionLimit = Callable[["KafkaConfig"], int]
 """The highest version that a broker with these settings serves."""
+Condition = Callable[["KafkaConfig"], bool]
+"""Whether a broker with these settings serves an API at all."""
 
 
 class RefusedError(Exception):
@@ -120,6 +122,7 @@ class ApiHandler:
     handle: Handler
     error_form: ErrorForm
     limit: VersionLimit | None = None
+    enabled: Condition | None = None
     needs_brokers: bool = False
     """Answers from what the broker knows of the live brokers, so not before it has been told (`start_gate`)."""
 
@@ -133,13 +136,15 @@ def api(
     *,
     error_form: ErrorForm | None = None,
     limit: VersionLimit | None = None,
+    enabled: Condition | None = None,
     needs_brokers: bool = False,
 ) -> Callable[[Callable[[Call[Any]], Any]], Callable[[Call[Any]], Any]]:
     """Register the decorated function as the handler of `key` for the inclusive range `versions`.
 
     `error_form(call, code, message)` builds the answer for a request that failed as a whole; without it a response
     with only its top-level error fields set is sent, or, where the API has none, the connection is closed. `limit`
-    may lower the highest version by the broker's settings. `needs_brokers`: see `ApiHandler`.
+    may lower the highest version by the broker's settings; an API that is not `enabled` by them is not served.
+    `needs_brokers`: see `ApiHandler`.
     """
 
     def register(handle: Callable[[Call[Any]], Any]) -> Callable[[Call[Any]], Any]:
@@ -150,7 +155,7 @@ def api(
             raise ValueError(f"{key.name} has no versions {versions}")
         form = error_form or _top_level_error
         HANDLERS[int(key)] = ApiHandler(
-            int(key), spec.name, versions[0], versions[1], handle, form, limit, needs_brokers
+            int(key), spec.name, versions[0], versions[1], handle, form, limit, enabled, needs_brokers
         )
         return handle
 
@@ -162,6 +167,7 @@ def handlers_for(config: KafkaConfig) -> dict[int, ApiHandler]:
     return {
         key: row if row.limit is None else replace(row, max_version=min(row.max_version, row.limit(config)))
         for key, row in HANDLERS.items()
+        if row.enabled is None or row.enabled(config)
     }
 
 

@@ -18,6 +18,12 @@ from timer.chance import Chance
 Assignment = Mapping[int, Sequence[int]]
 
 
+# Entities that are nothing but their configs.
+_REMOVABLE = (
+    paths.USER_CONFIG, paths.CLIENT_CONFIG, paths.IP_CONFIG, paths.GROUP_CONFIG, paths.CLIENT_METRICS_CONFIG
+)  # fmt: skip
+
+
 def _accept(_config: Mapping[str, str]) -> None:
     return None
 
@@ -141,7 +147,7 @@ class AdminZkClient:
     def change_configs(self, entity_path: str, config: Mapping[str, str]) -> None:
         """Replace all overrides of an entity such as `topics/t`, `brokers/<default>`, `users/alice/clients/app`.
 
-        All brokers are notified. An empty config of a quota entity or a group removes its znode.
+        All brokers are notified. An empty config of what is nothing but its config removes the znode.
         """
         entity_type = entity_path.partition("/")[0]
         if entity_type == paths.TOPIC_CONFIG:
@@ -149,13 +155,13 @@ class AdminZkClient:
             if not self._client.topic_exists(topic):
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{topic}' does not exist.")
             self._validate_topic_config(config)
-        is_removable = entity_type in (paths.USER_CONFIG, paths.CLIENT_CONFIG, paths.IP_CONFIG, paths.GROUP_CONFIG)
+        is_removable = entity_type in _REMOVABLE
         if config or not is_removable or not self._remove_empty(entity_path):
             self._client.set_config(entity_path, config)
         self._client.create_config_change(entity_path)
 
     def _remove_empty(self, entity_path: str) -> bool:
-        """Delete the znode of a quota entity or a group without config, with parents that are then empty too.
+        """Delete the znode of an entity without config, with parents that are then empty too.
 
         Returns False if it has to stay because something is below it.
         """

@@ -29,6 +29,7 @@ CONFIG_CHANGES = "/config/changes"
 CONFIG_CHANGE_PREFIX = "config_change_"
 # Apart from the others: brokers of Apache Kafka log an error for each notification of a type that they do not know.
 GROUP_CONFIG_CHANGES = "/config/group_changes"
+CLIENT_METRICS_CONFIG_CHANGES = "/config/client_metrics_changes"
 
 ACL = "/kafka-acl"
 ACL_CHANGES = "/kafka-acl-changes"
@@ -65,6 +66,9 @@ CLIENT_CONFIG = "clients"
 USER_CONFIG = "users"
 IP_CONFIG = "ips"
 GROUP_CONFIG = "groups"
+CLIENT_METRICS_CONFIG = "client-metrics"
+
+_CHANGES_OF = {GROUP_CONFIG: GROUP_CONFIG_CHANGES, CLIENT_METRICS_CONFIG: CLIENT_METRICS_CONFIG_CHANGES}
 
 
 def broker_id(broker: int) -> str:
@@ -98,13 +102,23 @@ def config_entity(entity_path: str) -> str:
 
 def config_changes(entity_type: str) -> str:
     """Where changes of entities of a type are notified."""
-    return GROUP_CONFIG_CHANGES if entity_type == GROUP_CONFIG else CONFIG_CHANGES
+    return _CHANGES_OF.get(entity_type, CONFIG_CHANGES)
 
 
 def group_config(group: str) -> str:
-    """The entity path of a group; ZooKeeper takes no name of dots only."""
-    name = sanitize(group)
-    return f"{GROUP_CONFIG}/{name if name.strip('.') else name.replace('.', '%2E')}"
+    """The entity path of a group."""
+    return f"{GROUP_CONFIG}/{_znode_name(group)}"
+
+
+def client_metrics_config(subscription: str) -> str:
+    """The entity path of a subscription to client metrics."""
+    return f"{CLIENT_METRICS_CONFIG}/{_znode_name(subscription)}"
+
+
+def _znode_name(text: str) -> str:
+    """ZooKeeper takes no name of dots only."""
+    name = sanitize(text)
+    return name if name.strip(".") else name.replace(".", "%2E")
 
 
 def consumer_offset(group: str, partition: TopicPartition) -> str:

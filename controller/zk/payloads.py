@@ -338,6 +338,9 @@ def decode_config(data: bytes | None) -> dict[str, str]:
     return {name: _str(item, f"config {name}") for name, item in config.items()}
 
 
+_CONFIG_TYPES = ("topics", "clients", "users", "brokers", "ips", "groups", "client-metrics")
+
+
 def encode_config_change(entity_path: str) -> bytes:
     return _encode({"version": 2, "entity_path": entity_path})
 
@@ -361,7 +364,7 @@ def decode_config_change(data: bytes | None) -> str | None:
         raise PayloadError(f"{what}: unsupported version {version}")
     path = _str(_required(value, "entity_path", what), what)
     entity_type, slash, name = path.partition("/")
-    if entity_type not in ("topics", "clients", "users", "brokers", "ips", "groups") or not slash or not name:
+    if entity_type not in _CONFIG_TYPES or not slash or not name:
         raise PayloadError(f"{what}: invalid entity path {path!r}")
     return path
 

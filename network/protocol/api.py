@@ -82,6 +82,9 @@ class ApiKey(IntEnum):
     ALLOCATE_PRODUCER_IDS = 67
     CONSUMER_GROUP_HEARTBEAT = 68
     CONSUMER_GROUP_DESCRIBE = 69
+    GET_TELEMETRY_SUBSCRIPTIONS = 71
+    PUSH_TELEMETRY = 72
+    LIST_CLIENT_METRICS_RESOURCES = 74
 
 
 @dataclass(frozen=True)
@@ -192,6 +195,9 @@ _TABLE: Final = (
     (ApiKey.ALLOCATE_PRODUCER_IDS, "AllocateProducerIds", 0, 0, 0),
     (ApiKey.CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", 0, 1, 0),
     (ApiKey.CONSUMER_GROUP_DESCRIBE, "ConsumerGroupDescribe", 0, 1, 0),
+    (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, "GetTelemetrySubscriptions", 0, 0, 0),
+    (ApiKey.PUSH_TELEMETRY, "PushTelemetry", 0, 0, 0),
+    (ApiKey.LIST_CLIENT_METRICS_RESOURCES, "ListClientMetricsResources", 0, 0, 0),
 )
 
 API: Final[dict[int, ApiSpec]] = {int(row[0]): ApiSpec(*row) for row in _TABLE}

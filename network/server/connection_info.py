@@ -61,5 +61,10 @@ class ConnectionInfo:
         self.software_name = UNKNOWN_SOFTWARE
         self.software_version = UNKNOWN_SOFTWARE
 
+    @property
+    def client_port(self) -> str:
+        """The client's port, as a number."""
+        return self.id.rpartition("-")[0].rpartition(":")[2]
+
     def __repr__(self) -> str:
         return f"ConnectionInfo({self.id}, {self.listener_name}, {self.principal})"

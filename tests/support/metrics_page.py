@@ -58,10 +58,8 @@ MBeans; `...Percent` is also there as Strimzi's rules name it (`..._percent`). S
 unchanged. Histograms are summaries with the quantiles 0.5, 0.75, 0.95, 0.98, 0.99 and 0.999, and have a `_sum`. Beside
 them stand CPU, memory and descriptors of the process (`process_*`) and its garbage collector (`python_gc_*`).
 
-Client telemetry (KIP-714) is not served: Apache Kafka 3.9.1 in ZooKeeper mode does not offer GetTelemetrySubscriptions
-(71), PushTelemetry (72) and ListClientMetricsResources (74), closes a connection that asks for them, and refuses
-resources of the type `client-metrics`. Clients push only to a broker that offers the APIs, so offering them would
-change what every client does; a test asks both kinds of broker.
+Clients push their own metrics (KIP-714) to a broker with `odradek.client.telemetry.enable`, which shows them too:
+docs/client-telemetry.md. Without that key the APIs are not served, as in Apache Kafka 3.9.1 in ZooKeeper mode.
 
 The table has every MBean of Apache Kafka 3.9.1 in ZooKeeper mode after a small load. It is made by a test from two
 running brokers (`tests/contract/test_metrics.py`).

@@ -32,3 +32,4 @@ def _broker() -> dict[str, str]:
 BROKER: dict[str, str] = _broker()
 TOPIC: dict[str, str] = _told(topics.TOPIC, TOPIC_NOT_HONOURED)
 GROUP: dict[str, str] = topics.GROUP
+CLIENT_METRICS: dict[str, str] = topics.CLIENT_METRICS

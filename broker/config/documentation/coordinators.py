@@ -72,5 +72,6 @@ KEYS: dict[str, str] = {
     "metrics.num.samples": "Samples of which a metric is worked out.",
     "metrics.recording.level": "Highest level of metrics that are recorded: INFO, DEBUG or TRACE.",
     "metrics.sample.window.ms": "Time over which a sample is taken, in ms.",
-    "telemetry.max.bytes": "Largest size of the metrics that a client may push, in bytes.",
+    "telemetry.max.bytes": "Largest size of the metrics that a client may push, in bytes, as they "
+    "come; decompressed eight times as much. Of use with odradek.client.telemetry.enable.",
 }

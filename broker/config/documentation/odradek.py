@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 KEYS: dict[str, str] = {
+    "odradek.client.telemetry.enable": "Whether clients may push their metrics to this broker (KIP-714), as the "
+    "subscriptions of the entity client-metrics ask; /metrics shows them. Apache Kafka in ZooKeeper mode does not "
+    "offer it.",
+    "odradek.client.telemetry.max.series": "Most series of clients that /metrics shows; more are dropped and counted. "
+    "A tenth of it may be from one client.",
     "odradek.console.access": "Whom the console at /console/ on odradek.http.port answers: loopback, this machine "
     "only; any, whoever can reach the port; off, nobody (docs/console.md).",
     "odradek.console.hosts": "Names, besides localhost and addresses, by which browsers may call the console.",

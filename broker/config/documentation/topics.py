@@ -61,6 +61,14 @@ TOPIC: dict[str, str] = {
     "the partition serves again, and records may be lost.",
 }
 
+CLIENT_METRICS: dict[str, str] = {
+    "interval.ms": "How often clients push, in ms, from 100 to 3600000; of several subscriptions the shortest.",
+    "match": "Which clients are meant: a comma-separated list of attribute=expression, all of which must match. "
+    "Attributes are client_instance_id, client_id, client_software_name, client_software_version, "
+    "client_source_address and client_source_port, expressions those of RE2. Empty, all clients.",
+    "metrics": "Prefixes of the names of metrics that clients push, a comma-separated list; * for all.",
+}
+
 GROUP: dict[str, str] = {
     "consumer.session.timeout.ms": "Time without a heartbeat after which a member of the group is removed, in ms.",
     "consumer.heartbeat.interval.ms": "Time between two heartbeats that members of the group are told, in ms.",

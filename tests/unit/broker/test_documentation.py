@@ -6,6 +6,7 @@ import pytest
 
 from broker.config import documentation, reference_page
 from broker.config.broker_keys import BROKER_KEYS
+from broker.config.client_metrics_keys import CLIENT_METRICS_KEYS
 from broker.config.documentation import cluster, coordinators, network, security, storage
 from broker.config.group_keys import GROUP_KEYS
 from broker.config.honoured import NOT_HONOURED
@@ -18,13 +19,14 @@ def test_every_key_has_its_text_and_no_text_is_without_a_key() -> None:
     assert documentation.BROKER.keys() == BROKER_KEYS.keys()
     assert documentation.TOPIC.keys() == TOPIC_KEYS.keys()
     assert documentation.GROUP.keys() == GROUP_KEYS.keys()
+    assert documentation.CLIENT_METRICS.keys() == CLIENT_METRICS_KEYS.keys()
     for part in PARTS:
         assert not part.KEYS.keys() - BROKER_KEYS.keys()
     assert sum(len(part.KEYS) for part in PARTS) == len({name for part in PARTS for name in part.KEYS})
 
 
 def test_texts_are_sentences() -> None:
-    for texts in (documentation.BROKER, documentation.TOPIC, documentation.GROUP):
+    for texts in (documentation.BROKER, documentation.TOPIC, documentation.GROUP, documentation.CLIENT_METRICS):
         for name, text in texts.items():
             assert text.endswith("."), name
             assert "  " not in text, name
@@ -49,5 +51,5 @@ def test_the_page_is_what_the_tables_say() -> None:
     """Else: python -m broker.config.reference_page > docs/configuration.md"""
     written = (Path(__file__).resolve().parents[3] / "docs" / "configuration.md").read_text(encoding="utf-8")
     assert written == reference_page.page()
-    for name in (*BROKER_KEYS, *TOPIC_KEYS, *GROUP_KEYS):
+    for name in (*BROKER_KEYS, *TOPIC_KEYS, *GROUP_KEYS, *CLIENT_METRICS_KEYS):
         assert f"| `{name}` |" in written

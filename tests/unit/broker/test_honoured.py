@@ -113,7 +113,7 @@ def test_keys_that_are_not_honoured_are_known() -> None:
 
 
 def test_a_key_that_nobody_reads_is_found(reads: Reads) -> None:
-    assert not is_read("telemetry.max.bytes", reads)
+    assert not is_read("metrics.num.samples", reads)
     assert not is_topic_key_read("local.retention.ms", reads)
 
 

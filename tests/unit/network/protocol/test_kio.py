@@ -37,7 +37,8 @@ def kio_class(cls: type[Message], version: int) -> Any | None:
     )
     if name is None or kind not in schema_name_map[name].get(version, {}):
         return None
-    return getattr(load_payload_module(cls.API_KEY, version, kind), cls.__name__)
+    class_name = cls.__name__.replace("ListClientMetricsResources", "ListConfigResources")  # its name since Kafka 4.1
+    return getattr(load_payload_module(cls.API_KEY, version, kind), class_name)
 
 
 PAIRS: list[tuple[type[Message], dict[int, Any]]] = []
