@@ -242,8 +242,8 @@ def test_librdkafka_and_the_java_client_push_unasked(world: World) -> None:
         f"bootstrap.servers={world.cluster.bootstrap}", "client.id=java",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    # Differences of every push up to the last, which says that the client ends.
-    assert pushed(world, "java")["org_apache_kafka_producer_record_send_total"] == RECORDS
+    # Differences that are added up. The push with which the client ends does not come while another is pending.
+    assert 0 < pushed(world, "java")["org_apache_kafka_producer_record_send_total"] <= RECORDS
 
 
 def test_everybody_may_push_and_not_everybody_may_list(world: World) -> None:

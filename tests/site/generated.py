@@ -42,7 +42,8 @@ Written by `python -m tests.site.generated`; do not edit.
 
 What a broker serves, which is what Apache Kafka 3.9.1 serves in ZooKeeper mode, in the same versions. ApiVersions
 offers the rows of this table, less what the configuration switches off: the consumer protocol (68, 69) and client
-telemetry (71, 72, 74, which Kafka has in KRaft mode only) are off by default. What each version changed stands at the end of the handler's docstring.
+telemetry (71, 72, 74, which Kafka has in KRaft mode only) are off by default. What each version changed stands at the
+end of the handler's docstring.
 
 | key | request | versions | what it does | file |
 |---|---|---|---|---|
