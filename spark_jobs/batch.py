@@ -46,7 +46,14 @@ def plan_batch(metadata: TopicMetadata, options: ReadOptions) -> list[Range]:
     failOnDataLoss is false: then the query ends where the partition does.
     """
     partitions = metadata.partitions(options)
-    starts = resolve(metadata, partitions, options.starting, ending=False, strategy=options.timestamp_strategy)
+    starts = resolve(
+        metadata,
+        partitions,
+        options.starting,
+        ending=False,
+        strategy=options.timestamp_strategy,
+        group_reset=options.group_reset,
+    )
     ends = resolve(metadata, partitions, options.ending, ending=True)
     for (topic, partition), start in starts.items():
         if start > (end := ends[topic, partition]):

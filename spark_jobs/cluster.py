@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 
 from network.client.cluster_client import ClusterClient
@@ -17,6 +17,7 @@ from network.protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from spark_jobs.connection import socket_wrapper
+from spark_jobs.group_offsets import GroupCommits, committed_offsets
 from spark_jobs.options import EARLIEST, LATEST, Partition, ReadOptions
 from timer.clock import Clock, SystemClock
 
@@ -143,6 +144,24 @@ class ClusterMetadata:
         """First offset at or after a timestamp (ms), None when there is none."""
         answers = self._list_offsets(wanted)
         return {partition: None if a.offset < 0 else a.offset for partition, a in answers.items()}
+
+    def committed(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """Offsets of the query's group. Waits while a transaction is about to change them; raises ApiError, OSError."""
+        assert self._options.group_id is not None
+        started = self._clock.monotonic_ms()
+        wanted = list(partitions)
+        while True:
+            try:
+                return committed_offsets(self._client, self._options.group_id, wanted)
+            except ApiError as error:
+                if not error.code.retriable or self._clock.monotonic_ms() - started >= OFFSETS_TIMEOUT_MS:
+                    raise
+            self._wait(_MOVE_BACKOFF_MS)
+
+    def group_commits(self) -> GroupCommits | None:
+        """Who commits to the query's group, if it has one."""
+        group = self._options.group_id
+        return None if group is None else GroupCommits(self._client, group, self._clock)
 
     def _list_offsets(self, wanted: Mapping[Partition, int]) -> dict[Partition, ListOffsetsPartitionResponse]:
         """Answers for all; what fails is asked for again at the leader of then.

@@ -15,7 +15,8 @@ from typing import Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from spark_jobs.planning import Offsets, from_json
+from spark_jobs.options import Partition
+from spark_jobs.planning import GROUP_REPORT, OffsetJson, Offsets, from_json, to_json
 
 logger = logging.getLogger(__name__)
 
@@ -39,14 +40,35 @@ class Lag:
         return cls(min(behind), max(behind), sum(behind) / len(behind)) if behind else None
 
 
+@dataclass(frozen=True, slots=True)
+class SourceLag:
+    """One source of a query after a batch: where it is, what is there, and how commits to its group went so far."""
+
+    query_id: str
+    query_name: str
+    source: int
+    position: Offsets
+    latest: Offsets
+    commits: int = 0
+    failures: int = 0
+
+    @property
+    def by_partition(self) -> dict[Partition, int]:
+        """Offsets behind latest; gaps count."""
+        return {each: max(0, end - self.position.get(each, 0)) for each, end in sorted(self.latest.items())}
+
+
 class LagListener(StreamingQueryListener):
     """Keeps the last lag of each query's ``odradek`` sources and tells ``report`` about it.
 
-    ``spark.streams.addListener(LagListener())``. At most 1000 ended queries are remembered, the oldest go first.
+    ``spark.streams.addListener(LagListener())``. ``by_query`` has one Lag over all sources of a query, by the query's
+    id, and remembers at most 1000, the oldest go first. ``by_source`` has each source by (query id, number of the
+    source in the query) while the query runs.
     """
 
     def __init__(self, report: Callable[[str, Lag], None] | None = None) -> None:
         self.by_query: dict[str, Lag] = {}
+        self.by_source: dict[tuple[str, int], SourceLag] = {}
         self._report = _log_lag if report is None else report
 
     def onQueryStarted(self, event: Any) -> None:
@@ -54,22 +76,37 @@ class LagListener(StreamingQueryListener):
 
     def onQueryProgress(self, event: Any) -> None:
         """Compute the lag of a batch that ended."""
-        for source in event.progress.sources:
-            lag = lag_of(source.endOffset, source.latestOffset)
-            if lag is None:
+        query = str(event.progress.id)
+        behind: list[int] = []
+        for number, source in enumerate(event.progress.sources):
+            position, latest = _offsets(source.endOffset), _offsets(source.latestOffset)
+            if position is None or not latest:
                 continue
-            query = str(event.progress.name or event.progress.id)
-            self.by_query.pop(query, None)
-            self.by_query[query] = lag
-            while len(self.by_query) > MAX_QUERIES:
-                del self.by_query[next(iter(self.by_query))]
-            self._report(query, lag)
+            commits, failures = _group_report(source.latestOffset)
+            name = str(event.progress.name or "")
+            lag = SourceLag(query, name, number, position, latest, commits, failures)
+            self.by_source[query, number] = lag
+            behind += lag.by_partition.values()
+        if not behind:
+            return
+        self.by_query.pop(query, None)
+        self.by_query[query] = whole = Lag(min(behind), max(behind), sum(behind) / len(behind))
+        while len(self.by_query) > MAX_QUERIES:
+            oldest = next(iter(self.by_query))
+            del self.by_query[oldest]
+            self._forget(oldest)
+        self._report(query, whole)
 
     def onQueryIdle(self, event: Any) -> None:
         """Nothing to do."""
 
     def onQueryTerminated(self, event: Any) -> None:
-        """Nothing to do: the last lag stays readable."""
+        """The sources go; the query's last lag stays readable."""
+        self._forget(str(event.id))
+
+    def _forget(self, query: str) -> None:
+        for key in [key for key in self.by_source if key[0] == query]:
+            del self.by_source[key]
 
 
 def lag_of(end: object, latest: object) -> Lag | None:
@@ -92,8 +129,24 @@ def described(progress: Any) -> dict[str, Any]:
             "avgOffsetsBehindLatest": str(lag.avg_offsets_behind),
             "maxOffsetsBehindLatest": str(lag.max_offsets_behind),
             "minOffsetsBehindLatest": str(lag.min_offsets_behind),
+            "offsetsBehindLatest": json.dumps(_behind(source)),
         }
+        if GROUP_REPORT in source["latestOffset"]:
+            commits, failures = _group_report(source["latestOffset"])
+            source["metrics"] |= {"groupCommits": str(commits), "groupCommitFailures": str(failures)}
     return found
+
+
+def _behind(source: Mapping[str, Any]) -> OffsetJson:
+    position, latest = _offsets(source["endOffset"]) or {}, _offsets(source["latestOffset"]) or {}
+    return to_json(SourceLag("", "", 0, position, latest).by_partition)
+
+
+def _group_report(latest: object) -> tuple[int, int]:
+    """Commits to the query's group and those that failed; 0 without a group."""
+    found = json.loads(latest) if isinstance(latest, str) else latest
+    report = found.get(GROUP_REPORT, {}) if isinstance(found, Mapping) else {}
+    return int(report.get("commits", 0)), int(report.get("failures", 0))
 
 
 def _offsets(value: object) -> Offsets | None:

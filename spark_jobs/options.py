@@ -24,10 +24,11 @@ Partition = tuple[str, int]
 
 
 class Edge(Enum):
-    """Offsets that are not numbers."""
+    """Offsets that are not numbers; those of a consumer group as a start only."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
+    GROUP = "group"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,8 @@ class ReadOptions:
     fetch_min_bytes: int
     fetch_max_wait_ms: int
     partition_fetch_bytes: int
+    group_id: str | None
+    group_reset: str
 
     @classmethod
     def parse(cls, options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
@@ -144,10 +147,28 @@ class ReadOptions:
             fetch_min_bytes=_count(given, "kafka.fetch.min.bytes", 1),
             fetch_max_wait_ms=_count(given, "kafka.fetch.max.wait.ms", 500),
             partition_fetch_bytes=positive(given, "kafka.max.partition.fetch.bytes") or 8_388_608,
+            group_id=_group_id(given, starting),
+            group_reset=_group_reset(given),
         )
 
 
 ALL_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
+
+
+def _group_id(given: Mapping[str, str], starting: Limit) -> str | None:
+    group = given.get("odradek.group.id")
+    if group is not None and not group.strip():
+        raise OptionError("option odradek.group.id is empty")
+    if group is None and starting is Edge.GROUP:
+        raise OptionError("startingOffsets is 'group': name the group in odradek.group.id")
+    return group
+
+
+def _group_reset(given: Mapping[str, str]) -> str:
+    reset = given.get("odradek.group.reset", "earliest").strip().lower()
+    if reset not in ("earliest", "latest", "none"):
+        raise OptionError(f"odradek.group.reset is {reset!r}; give 'earliest', 'latest' or 'none'")
+    return reset
 
 
 def subscription(given: Mapping[str, str]) -> Subscription:
@@ -196,7 +217,7 @@ def _limit(given: Mapping[str, str], side: str, default: Edge) -> Limit:
     if offsets is None:
         return default
     lowered = offsets.strip().lower()
-    if lowered in ("earliest", "latest"):
+    if lowered in ("earliest", "latest") or (lowered == "group" and side == "starting"):
         return Edge(lowered)
     return ByOffset(_by_partition(offsets, f"{side}Offsets"))
 

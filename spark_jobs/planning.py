@@ -15,6 +15,9 @@ from spark_jobs.options import Partition
 
 Offsets = Mapping[Partition, int]
 OffsetJson = dict[str, dict[str, int]]
+# In the latest offsets of a progress report stands under this name, which no topic can have, how commits to the
+# consumer group went.
+GROUP_REPORT = "odradek/group"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,12 @@ def to_json(offsets: Offsets) -> OffsetJson:
 
 def from_json(value: Mapping[str, Mapping[str, int]]) -> dict[Partition, int]:
     """Back from :func:`to_json`; numbers may be strings, as after a round trip through another engine."""
-    return {(topic, int(p)): int(offset) for topic, partitions in value.items() for p, offset in partitions.items()}
+    return {
+        (topic, int(p)): int(offset)
+        for topic, partitions in value.items()
+        if topic != GROUP_REPORT
+        for p, offset in partitions.items()
+    }
 
 
 def rate_limit(limit: int, start: Offsets, end: Offsets, since: Offsets) -> dict[Partition, int]:

@@ -21,6 +21,9 @@ class TopicMetadata(Protocol):
     def offsets_by_timestamp(self, wanted: Mapping[Partition, int]) -> dict[Partition, int | None]:
         """First offset whose timestamp is at or after the given one, None when there is none."""
 
+    def committed(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """Offsets of the query's consumer group, where it has some."""
+
 
 def earliest(metadata: TopicMetadata, partitions: Iterable[Partition]) -> dict[Partition, int]:
     """Log start offsets."""
@@ -33,13 +36,21 @@ def latest(metadata: TopicMetadata, partitions: Iterable[Partition]) -> dict[Par
 
 
 def resolve(
-    metadata: TopicMetadata, partitions: list[Partition], limit: Limit, *, ending: bool, strategy: str = "error"
+    metadata: TopicMetadata,
+    partitions: list[Partition],
+    limit: Limit,
+    *,
+    ending: bool,
+    strategy: str = "error",
+    group_reset: str = "earliest",
 ) -> dict[Partition, int]:
     """Concrete offsets of a starting or ending option for exactly these partitions.
 
     Raises OptionError when an option by partition does not name exactly them, or when no record is at or after a
-    starting timestamp and the strategy is ``error``.
+    starting timestamp and the strategy is ``error``, or when a group has no offset and nothing stands in for it.
     """
+    if limit is Edge.GROUP:
+        return _of_group(metadata, partitions, group_reset)
     if isinstance(limit, Edge):
         mark = EARLIEST if limit is Edge.EARLIEST else LATEST
         return metadata.offsets(dict.fromkeys(partitions, mark))
@@ -53,6 +64,19 @@ def resolve(
         _check_names(limit.timestamps, partitions, "OffsetsByTimestamp", ending)
         wanted = dict(limit.timestamps)
     return _by_timestamp(metadata, wanted, ending=ending, strategy=strategy)
+
+
+def _of_group(metadata: TopicMetadata, partitions: list[Partition], reset: str) -> dict[Partition, int]:
+    """Where the group stands; partitions without an offset as odradek.group.reset says."""
+    found = metadata.committed(partitions)
+    missing = [partition for partition in partitions if partition not in found]
+    if missing and reset == "none":
+        raise OptionError(
+            f"the group of odradek.group.id has no offset of {_text(set(missing))}; set odradek.group.reset to "
+            "'earliest' or 'latest' to start there"
+        )
+    instead = metadata.offsets(dict.fromkeys(missing, LATEST if reset == "latest" else EARLIEST)) if missing else {}
+    return {partition: found.get(partition, instead.get(partition, 0)) for partition in partitions}
 
 
 def _by_timestamp(

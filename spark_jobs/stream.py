@@ -25,13 +25,15 @@ from pyspark.sql.streaming.datasource import (
 
 from spark_jobs.cluster import ClusterMetadata, data_loss_reporter
 from spark_jobs.options import LATEST, ByOffset, Edge, Partition, ReadOptions
-from spark_jobs.planning import OffsetJson, Range, from_json, rate_limit, to_json
+from spark_jobs.planning import GROUP_REPORT, OffsetJson, Range, from_json, rate_limit, to_json
 from spark_jobs.resolve import TopicMetadata, earliest, latest, resolve
 from spark_jobs.tasks import read_range, tasks
 from timer.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from spark_jobs.group_offsets import GroupCommits
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +87,14 @@ class StreamPlanner:
     def _initial(self) -> dict[Partition, int]:
         partitions = self._metadata.partitions(self._options)
         options = self._options
-        return resolve(self._metadata, partitions, options.starting, ending=False, strategy=options.timestamp_strategy)
+        return resolve(
+            self._metadata,
+            partitions,
+            options.starting,
+            ending=False,
+            strategy=options.timestamp_strategy,
+            group_reset=options.group_reset,
+        )
 
     def _latest(self) -> dict[Partition, int]:
         self.last_known = latest(self._metadata, self._metadata.partitions(self._options, tolerate_missing=True))
@@ -153,10 +162,11 @@ class OdradekStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = ReadOptions.parse(options, streaming=True)
         self._metadata: ClusterMetadata | None = None
         self._planner: StreamPlanner | None = None
+        self._commits: GroupCommits | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # Executors get the options only.
-        return {"_options": self._options, "_metadata": None, "_planner": None}
+        return {"_options": self._options, "_metadata": None, "_planner": None, "_commits": None}
 
     @property
     def planner(self) -> StreamPlanner:
@@ -164,6 +174,7 @@ class OdradekStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._planner is None:
             self._metadata = ClusterMetadata(self._options)
             self._planner = StreamPlanner(self._options, self._metadata, SystemClock())
+            self._commits = self._metadata.group_commits()
         return self._planner
 
     def initialOffset(self) -> dict[str, Any]:
@@ -180,11 +191,24 @@ class OdradekStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.planner.prepare_available_now()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        return self.planner.latest_offset(start, limit)
+        # Spark asks for the next end when it has committed the batch that ended here; it calls `commit` for that one
+        # only when there is a next batch.
+        planner = self.planner
+        self.commit(start)
+        return planner.latest_offset(start, limit)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         known = self.planner.last_known
-        return to_json(known) if known else None
+        if not known:
+            return None
+        report = to_json(known)
+        if self._commits is not None:
+            report[GROUP_REPORT] = {"commits": self._commits.commits, "failures": self._commits.failures}
+        return report
+
+    def commit(self, end: dict[str, Any]) -> None:
+        if self._commits is not None:
+            self._commits.commit(from_json(end))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         ranges = self.planner.ranges(start, end)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from spark_jobs.options import EARLIEST, Partition, ReadOptions
@@ -36,6 +36,7 @@ class MadeUpCluster:
     ends: dict[Partition, int] = field(default_factory=dict)
     times: dict[Partition, list[tuple[int, int]]] = field(default_factory=dict)
     asked: int = 0
+    group: dict[Partition, int] = field(default_factory=dict)
 
     def partitions(self, options: ReadOptions, *, tolerate_missing: bool = False) -> list[Partition]:
         return sorted(p for p in self.ends if options.subscription.matches(p[0]))
@@ -47,6 +48,9 @@ class MadeUpCluster:
             for p, mark in wanted.items()
             if p in self.ends
         }
+
+    def committed(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        return {p: self.group[p] for p in partitions if p in self.group}
 
     def offsets_by_timestamp(self, wanted: Mapping[Partition, int]) -> dict[Partition, int | None]:
         return {

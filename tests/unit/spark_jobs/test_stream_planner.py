@@ -11,6 +11,7 @@ pytest.importorskip("pyspark.sql.streaming.datasource")
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
 from spark_jobs.cluster import DataLossError
+from spark_jobs.option_table import OptionError
 from spark_jobs.options import Partition, ReadOptions
 from spark_jobs.planning import Range, from_json, to_json
 from spark_jobs.stream import StreamPlanner
@@ -43,6 +44,7 @@ def test_the_first_batch_is_empty_and_ends_at_the_start() -> None:
         ({"startingOffsets": "latest"}, {}),
         ({"startingOffsets": '{"t":{"0":-1}}'}, {}),
         ({"startingTimestamp": "5"}, {}),
+        ({"startingOffsets": "group", "odradek.group.id": "g"}, {}),
         ({"startingOffsets": "earliest"}, {"t": {"0": 3}}),
         ({"startingOffsets": '{"t":{"0":-2}}'}, {"t": {"0": 3}}),
         ({"startingOffsets": '{"t":{"0":7}}'}, {"t": {"0": 7}}),
@@ -147,3 +149,22 @@ def test_the_last_known_ends_are_kept_for_the_lag() -> None:
     stream = planner(MadeUpCluster({}, {A: 30}), maxOffsetsPerTrigger="10")
     stream.latest_offset(to_json({A: 0}), ReadMaxRows(10))
     assert stream.last_known == {A: 30}
+
+
+def test_a_start_at_a_group_is_where_it_stands_and_what_has_no_offset_begins_as_told() -> None:
+    cluster = MadeUpCluster({A: 3, B: 3}, {A: 10, B: 10}, group={A: 7})
+    given: dict[str, Any] = {"startingOffsets": "group", "odradek.group.id": "g"}
+    assert planner(cluster, **given).latest_offset({}, ALL) == to_json({A: 7, B: 3})
+    latest = planner(cluster, **{**given, "odradek.group.reset": "latest"})
+    assert latest.latest_offset({}, ALL) == to_json({A: 7, B: 10})
+    with pytest.raises(OptionError, match=r"no offset of t-1; set odradek\.group\.reset"):
+        planner(cluster, **{**given, "odradek.group.reset": "none"}).latest_offset({}, ALL)
+
+
+def test_a_recreated_topic_behind_the_group_is_data_loss() -> None:
+    cluster = MadeUpCluster({}, {A: 4}, group={A: 9})
+    given: dict[str, Any] = {"startingOffsets": "group", "odradek.group.id": "g"}
+    start = planner(cluster, **given).latest_offset({}, ALL)
+    assert start == to_json({A: 9})
+    with pytest.raises(DataLossError, match="ended at 9 and now ends at 4"):
+        planner(cluster, **given).latest_offset(start, ALL)

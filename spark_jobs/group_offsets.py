@@ -1,0 +1,130 @@
+"""The offsets of a consumer group that a query shows its progress in, and may start from (``odradek.group.id``).
+
+Nobody joins the group: offsets are committed as an administrator's are, so a group that has living members refuses
+them. The checkpoint stays the truth; what is committed is for those who look at lag. So a commit that fails is warned
+of and counted, and never ends a query.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from network.client.cluster_client import GROUP_COORDINATOR, ClusterClient
+from network.protocol.errors import ApiError, ErrorCode
+from network.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from network.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from spark_jobs.options import Partition
+from timer.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+# A coordinator that can't be reached may hold up a query for so long, and is then left alone for so long.
+COMMIT_TIMEOUT_MS = 3_000
+PAUSE_MS = 10_000
+_FETCH_VERSION = 7  # the last that asks for one group
+_COMMIT_VERSION = 8
+_CURES = {
+    ErrorCode.UNKNOWN_MEMBER_ID: "the group has living members: give the query a group of its own",
+    ErrorCode.ILLEGAL_GENERATION: "the group has living members: give the query a group of its own",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "allow the principal READ on the group",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "allow the principal READ on the topic",
+}
+
+
+def committed_offsets(
+    client: ClusterClient, group: str, partitions: Iterable[Partition], timeout_ms: int | None = None
+) -> dict[Partition, int]:
+    """What a group has committed for these partitions; those without an offset are left out.
+
+    Raises ApiError, also UNSTABLE_OFFSET_COMMIT while a transaction is about to change one, and OSError.
+    """
+    topics = [OffsetFetchRequestTopic(name=n, partition_indexes=p) for n, p in _by_topic(partitions).items()]
+    request = OffsetFetchRequest(group_id=group, topics=topics, require_stable=True)
+    answer = client.call_coordinator(group, GROUP_COORDINATOR, request, timeout_ms, max_version=_FETCH_VERSION)
+    _check(answer.error_code, group)
+    found = {}
+    for topic in answer.topics:
+        for each in topic.partitions:
+            _check(each.error_code, group)
+            if each.committed_offset >= 0:
+                found[topic.name, each.partition_index] = each.committed_offset
+    return found
+
+
+def _check(code: int, group: str) -> None:
+    if code:
+        raise ApiError(ErrorCode.of(code), f"offsets of group {group}")
+
+
+def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        found.setdefault(topic, []).append(partition)
+    return found
+
+
+class GroupCommits:
+    """Commits where a query is, each position once. ``commits`` and ``failures`` count the attempts."""
+
+    def __init__(self, client: ClusterClient, group: str, clock: Clock) -> None:
+        self._client = client
+        self._group = group
+        self._clock = clock
+        self._last: dict[Partition, int] = {}
+        self._not_before_ms = clock.monotonic_ms()
+        self.commits = 0
+        self.failures = 0
+
+    def commit(self, position: Mapping[Partition, int]) -> None:
+        """Show that the query has read up to here. What fails is logged, and tried again with a later call."""
+        if position == self._last or not position or self._clock.monotonic_ms() < self._not_before_ms:
+            return
+        try:
+            refused = self._send(position)
+        except ApiError as error:
+            refused = {_why(error.code): len(position)}
+        except OSError as error:
+            refused = {str(error): len(position)}
+        if not refused:
+            self.commits += 1
+            self._last = dict(position)
+            return
+        self.failures += 1
+        self._not_before_ms = self._clock.monotonic_ms() + PAUSE_MS
+        logger.warning(
+            "group %s did not take offsets of the query (%s); the query goes on, %d commits failed so far",
+            self._group,
+            ", ".join(f"{why}: {count} partitions" for why, count in refused.items()),
+            self.failures,
+        )
+
+    def _send(self, position: Mapping[Partition, int]) -> dict[str, int]:
+        """The number of partitions by why they were refused."""
+        topics = [
+            OffsetCommitRequestTopic(
+                name=topic,
+                partitions=[
+                    OffsetCommitRequestPartition(
+                        partition_index=number, committed_offset=position[topic, number], committed_metadata=""
+                    )
+                    for number in numbers
+                ],
+            )
+            for topic, numbers in _by_topic(position).items()
+        ]
+        request = OffsetCommitRequest(group_id=self._group, topics=topics)
+        answer = self._client.call_coordinator(
+            self._group, GROUP_COORDINATOR, request, COMMIT_TIMEOUT_MS, max_version=_COMMIT_VERSION
+        )
+        codes = Counter(ErrorCode.of(each.error_code) for topic in answer.topics for each in topic.partitions)
+        return {_why(code): count for code, count in codes.items() if code is not ErrorCode.NONE}
+
+
+def _why(code: ErrorCode) -> str:
+    return f"{code.name}, {_CURES[code]}" if code in _CURES else code.name
