@@ -154,6 +154,17 @@ _SOURCE = [
 _SINK = [
     Option("topic", "W", "the column", "the column", _H),
     Option("includeTimestamp", "W", "-", "false", _O, "the time of a record from the column timestamp"),
+    Option("odradek.delivery", "W", "-", "at-least-once", _O, "`effectively-once` writes in transactions"),
+    Option("odradek.write.id", "W", "-", "none", _O, "tells writes of one batch, or batch jobs, apart"),
+    Option("odradek.replay.check", "W", "-", "content", _O, "`count`: rows may differ when a batch is repeated"),
+    Option(
+        "kafka.transaction.timeout.ms",
+        "W",
+        "60000",
+        "900000",
+        _D,
+        "with odradek.delivery: longer than a batch takes; only a query that is not started again leaves one open",
+    ),
     Option("checkpointLocation", "SW", "Spark's own", "Spark's own", _H),
     Option("path", "RSW", "no use", "no use", _N, "Spark passes it with save(path) and load(path)"),
     Option("kafka.acks", "W", "all", "all", _D, "0 is refused: nobody would notice a loss"),
@@ -202,7 +213,7 @@ _REFUSED = [
     *_refused("W", "keys are written as they are: use DataFrame operations", "key.serializer", "refused"),
     *_refused("W", "values are written as they are: use DataFrame operations", "value.serializer", "refused"),
     *_refused("W", "could change records: transform the DataFrame instead", "interceptor.classes"),
-    *_refused("W", "the sink writes at least once, without transactions", "transactional.id transaction.timeout.ms"),
+    *_refused("W", "use odradek.delivery, which gives each task one of its own", "transactional.id"),
     *_refused("W", "use a column partition: it says where a row goes", "partitioner.class partitioner.ignore.keys"),
     *_refused(
         "W",

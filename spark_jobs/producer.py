@@ -2,7 +2,7 @@
 
 Batches wait in a queue by partition; while brokers work on what was sent, the caller makes the next batches. A batch
 keeps its producer id and sequence over all its tries, so a broker that already has it says so instead of writing it
-twice (KIP-98).
+twice (KIP-98). With a transaction, what is sent is part of it, and the producer id is the transaction's.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from network.protocol.messages.produce import (
 from spark_jobs.connection import socket_wrapper
 from spark_jobs.encode.encoder import Batch
 from spark_jobs.options import Partition
+from spark_jobs.transaction import Transaction
 from spark_jobs.write_options import WriteOptions
 from timer.clock import Clock
 
@@ -68,7 +69,9 @@ class _InFlight:
 class Producer:
     """Sends batches and waits for them; ``close`` drops what is not acknowledged. Not thread-safe."""
 
-    def __init__(self, options: WriteOptions, client: ClusterClient, clock: Clock) -> None:
+    def __init__(
+        self, options: WriteOptions, client: ClusterClient, clock: Clock, transaction: Transaction | None = None
+    ) -> None:
         self._options = options
         self._client = client
         self._clock = clock
@@ -78,7 +81,10 @@ class Producer:
         self._connections: dict[int, Connection] = {}
         self._versions: dict[int, int] = {}
         self._buffered = 0
+        self._transaction = transaction
         self._producer_id, self._producer_epoch = -1, -1
+        if transaction is not None:
+            self._producer_id, self._producer_epoch = transaction.producer_id, transaction.producer_epoch
         self._sequences: dict[Partition, int] = {}
         self.sent_records = 0
         self.sent_bytes = 0
@@ -112,6 +118,11 @@ class Producer:
             self._pump()
             while self._buffered > self._options.buffer_bytes:
                 self._step()
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics that something was sent to, sorted."""
+        return sorted({topic for topic, _ in self._queues})
 
     def flush(self) -> None:
         """Until everything is acknowledged. Raises ProduceError."""
@@ -163,11 +174,14 @@ class Producer:
         return found.leader if found is not None and found.leader >= 0 else None
 
     def _send(self, leader: int, batches: dict[Partition, _Waiting]) -> None:
+        if self._transaction is not None:
+            self._transaction.enlist(batches)
         topics: dict[str, list[PartitionProduceData]] = {}
         for (topic, partition), waiting in batches.items():
             self._stamp((topic, partition), waiting)
             topics.setdefault(topic, []).append(PartitionProduceData(index=partition, records=waiting.batch.data))
         request = ProduceRequest(
+            transactional_id=None if self._transaction is None else self._transaction.transactional_id,
             acks=self._options.acks,
             timeout_ms=self._options.request_timeout_ms,
             topic_data=[TopicProduceData(name=name, partition_data=data) for name, data in topics.items()],
@@ -207,7 +221,9 @@ class Producer:
                 self._new_producer_id()
             sequence = self._sequences.get(partition, 0)
             self._sequences[partition] = (sequence + waiting.batch.count) & MAX_SEQUENCE
-        waiting.batch.stamp(self._producer_id, self._producer_epoch, sequence)
+        waiting.batch.stamp(
+            self._producer_id, self._producer_epoch, sequence, transactional=self._transaction is not None
+        )
         waiting.stamped = True
 
     def _new_producer_id(self) -> None:
@@ -241,7 +257,7 @@ class Producer:
                 code = ErrorCode.of(each.error_code)
                 if code in _WRITTEN:
                     self._written(partition)
-                elif code in _FORGOTTEN and self._options.idempotent:
+                elif code in _FORGOTTEN and self._options.idempotent and self._transaction is None:
                     self._restamp(partition, code)
                 elif code in _TOO_LARGE and self._queues[partition][0].batch.count > 1:
                     self._split(partition, code)

@@ -1,4 +1,5 @@
-"""The ``odradek`` sink: rows with key, value, headers, topic and partition become records, at least once.
+"""The ``odradek`` sink: rows with key, value, headers, topic and partition become records, at least once or
+effectively once (:mod:`spark_jobs.effectively_once`).
 
 Columns are those of Spark's Kafka sink; others are ignored, except ``timestamp`` with the option
 ``includeTimestamp``. Writing is by Arrow batches on the executors; a task that fails is repeated as a whole.
@@ -6,13 +7,15 @@ Columns are those of Spark's Kafka sink; others are ignored, except ``timestamp`
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import (
     ArrayType,
@@ -26,15 +29,19 @@ from pyspark.sql.types import (
 )
 
 from network.client.cluster_client import ClusterClient
+from network.protocol.errors import ApiError
+from spark_jobs import effectively_once as once
 from spark_jobs.connection import socket_wrapper
+from spark_jobs.effectively_once import Marker, Place, Prepared
 from spark_jobs.encode import records as enc
 from spark_jobs.encode.encoder import Columns, Headers, RowError, Slices, encode_batches
 from spark_jobs.option_table import OptionError
 from spark_jobs.producer import Producer
+from spark_jobs.transaction import TransactionError
 from spark_jobs.worker import task
 from spark_jobs.write_options import WriteOptions
 from timer.chance import SystemChance
-from timer.clock import SystemClock
+from timer.clock import Clock, SystemClock
 
 Int64s = npt.NDArray[np.int64]
 
@@ -46,10 +53,11 @@ GATHER_BATCHES = 64
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What one task wrote."""
+    """What one task wrote, and what the driver has to commit."""
 
     records: int
     bytes: int
+    prepared: Prepared | None = None
 
 
 def check_schema(schema: StructType, options: WriteOptions) -> None:
@@ -104,9 +112,15 @@ class OdradekWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return write_batches(self._options, iterator)
 
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        _end(self._options, messages, once.commit)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        _end(self._options, messages, once.abort)
+
 
 class OdradekStreamWriter(DataSourceStreamArrowWriter):
-    """Streaming writes: each micro-batch at least once."""
+    """Streaming writes: each micro-batch at least once, or effectively once."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self._options = WriteOptions.parse(options)
@@ -115,21 +129,84 @@ class OdradekStreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return write_batches(self._options, iterator)
 
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        _end(self._options, messages, once.commit)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        _end(self._options, messages, once.abort)
+
 
 def write_batches(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> Written:
     """Runs on executors: encode and send all rows, and wait until they are acknowledged."""
     clock = SystemClock()
-    wrap = socket_wrapper(options.security, clock)
-    with task(), ClusterClient(options.bootstrap_servers, options.client_id, clock, wrap=wrap) as client:
+    with task(), _client(options, clock) as client:
+        if options.effectively_once:
+            return write_once(options, client, clock, once.place_of(options, TaskContext.get()), batches)
         producer = Producer(options, client, clock)
-        try:
-            spread = _Spread(options, producer)
-            for table in _gathered(batches):
-                spread.send(table, clock.wall_ms())
-            producer.flush()
-        finally:
-            producer.close()
+        with contextlib.closing(producer):
+            _send_all(options, producer, batches, clock, lambda _: None)
     return Written(producer.sent_records, producer.sent_bytes)
+
+
+def write_once(
+    options: WriteOptions, client: ClusterClient, clock: Clock, place: Place, batches: Iterator[pa.RecordBatch]
+) -> Written:
+    """The rows in a transaction that the driver commits, or nothing if they were committed before."""
+    transaction, marker = once.begin(client, clock, options, place)
+    rows = once.Rows(options.topic)
+    if marker is not None and marker.batch == place.batch:
+        for table in _gathered(batches):
+            rows.add(table)
+        rows.check(marker, place, content=options.compare_rows)
+        return Written(0, 0, Prepared(place))
+    producer = Producer(options, client, clock, transaction)
+    try:
+        with contextlib.closing(producer):
+            _send_all(options, producer, batches, clock, rows.add)
+        if not producer.topics:
+            return Written(0, 0, Prepared(place))
+        (topic, *_) = producer.topics
+        written = Marker(place.batch, topic, rows.records, rows.checksum)
+        transaction.commit_offset(place.transactional_id, (topic, 0), place.batch, written.text())
+    except BaseException:
+        if not transaction.is_empty:
+            with contextlib.suppress(TransactionError, ApiError, OSError):
+                transaction.end(committed=False)
+        raise
+    prepared = Prepared(place, transaction.producer_id, transaction.producer_epoch, topic)
+    return Written(producer.sent_records, producer.sent_bytes, prepared)
+
+
+def _send_all(
+    options: WriteOptions,
+    producer: Producer,
+    batches: Iterator[pa.RecordBatch],
+    clock: Clock,
+    note: Callable[[pa.RecordBatch], None],
+) -> None:
+    spread = _Spread(options, producer)
+    for table in _gathered(batches):
+        note(table)
+        spread.send(table, clock.wall_ms())
+    producer.flush()
+
+
+def _client(options: WriteOptions, clock: Clock) -> ClusterClient:
+    wrap = socket_wrapper(options.security, clock)
+    return ClusterClient(options.bootstrap_servers, options.client_id, clock, wrap=wrap)
+
+
+def _end(
+    options: WriteOptions,
+    messages: list[WriterCommitMessage | None],
+    end: Callable[[ClusterClient, Clock, WriteOptions, Sequence[Prepared]], None],
+) -> None:
+    """On the driver: what becomes of the tasks' transactions."""
+    if options.effectively_once:
+        clock = SystemClock()
+        prepared = [each.prepared for each in messages if isinstance(each, Written) and each.prepared is not None]
+        with _client(options, clock) as client:
+            end(client, clock, options, prepared)
 
 
 def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

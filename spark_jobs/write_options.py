@@ -13,6 +13,7 @@ from spark_jobs.option_table import OptionError, check_names
 from spark_jobs.options import flag, positive
 
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_WRITE_ID = re.compile(r"[a-zA-Z0-9._-]{1,150}")
 _CODECS = {"none": Codec.NONE, **{codec.config_name: codec for codec in Codec}}
 
 
@@ -34,6 +35,10 @@ class WriteOptions:
     delivery_timeout_ms: int
     request_timeout_ms: int
     max_block_ms: int
+    effectively_once: bool
+    write_id: str | None
+    compare_rows: bool
+    transaction_timeout_ms: int
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
@@ -51,6 +56,12 @@ class WriteOptions:
         idempotent = flag(given, "kafka.enable.idempotence", acks == -1)
         if idempotent and acks != -1:
             raise OptionError("kafka.enable.idempotence needs kafka.acks 'all'; drop one of the two options")
+        once = _choice(given, "odradek.delivery", ("at-least-once", "effectively-once")) == "effectively-once"
+        if once and not idempotent:
+            raise OptionError("odradek.delivery 'effectively-once' needs kafka.acks 'all' and idempotence")
+        write_id = given.get("odradek.write.id")
+        if write_id is not None and not _WRITE_ID.fullmatch(write_id):
+            raise OptionError(f"option odradek.write.id is {write_id!r}; give letters, digits, '.', '_' or '-'")
         codec = _CODECS.get(given.get("kafka.compression.type", "none").strip().lower())
         if codec is None:
             raise OptionError(f"option kafka.compression.type is unknown; choose from {', '.join(_CODECS)}")
@@ -69,4 +80,16 @@ class WriteOptions:
             delivery_timeout_ms=positive(given, "kafka.delivery.timeout.ms") or 120_000,
             request_timeout_ms=positive(given, "kafka.request.timeout.ms") or 30_000,
             max_block_ms=positive(given, "kafka.max.block.ms") or 60_000,
+            effectively_once=once,
+            write_id=write_id,
+            compare_rows=_choice(given, "odradek.replay.check", ("content", "count")) == "content",
+            transaction_timeout_ms=positive(given, "kafka.transaction.timeout.ms") or 900_000,
         )
+
+
+def _choice(given: Mapping[str, str], name: str, values: tuple[str, ...]) -> str:
+    """One of these values, the first without the option. Raises OptionError."""
+    found = given.get(name, values[0]).strip().lower()
+    if found not in values:
+        raise OptionError(f"option {name} is {found!r}; give {' or '.join(map(repr, values))}")
+    return found

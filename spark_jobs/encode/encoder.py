@@ -115,7 +115,7 @@ class Batch:
     base_timestamp: int
     max_timestamp: int
 
-    def stamp(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+    def stamp(self, producer_id: int, producer_epoch: int, base_sequence: int, *, transactional: bool = False) -> None:
         """Write the header; may be repeated with another producer id."""
         write_header(
             self.data,
@@ -123,7 +123,7 @@ class Batch:
             base_offset=0,
             size=len(self.data),
             partition_leader_epoch=-1,
-            attributes=batch_attributes(self.codec, transactional=False, control=False),
+            attributes=batch_attributes(self.codec, transactional=transactional, control=False),
             last_offset_delta=self.count - 1,
             base_timestamp=self.base_timestamp,
             max_timestamp=self.max_timestamp,
@@ -153,7 +153,7 @@ class Batch:
         sequence = whole.base_sequence
         if sequence >= 0:
             sequence = (sequence + first) & MAX_INT32
-        part.stamp(whole.producer_id, whole.producer_epoch, sequence)
+        part.stamp(whole.producer_id, whole.producer_epoch, sequence, transactional=whole.is_transactional)
         return part
 
 
