@@ -61,12 +61,16 @@ class Standalone:
             **more,
         }
 
-    def submit(self, job: Path, *arguments: str, options: tuple[str, ...] = (), **environment: str) -> str:
-        """Standard output of a job that ended well."""
+    def command(self, job: Path, *arguments: str, options: tuple[str, ...] = ()) -> list[str]:
+        """How a job is submitted."""
         command = [str(INSTALLED / "bin" / "spark-submit"), "--master", self.master]
         command += ["--conf", "spark.executor.memory=512m", "--conf", "spark.ui.enabled=false"]
         command += ["--driver-java-options", SMALL_JVM, "--conf", f"spark.executor.extraJavaOptions={SMALL_JVM}"]
-        command += [*options, str(job), *arguments]
+        return [*command, *options, str(job), *arguments]
+
+    def submit(self, job: Path, *arguments: str, options: tuple[str, ...] = (), **environment: str) -> str:
+        """Standard output of a job that ended well."""
+        command = self.command(job, *arguments, options=options)
         errors = self.directory / f"{job.stem}.err"
         with errors.open("wb") as err:
             done = subprocess.run(
