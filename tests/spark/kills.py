@@ -3,8 +3,9 @@ counts what a reader of committed records finds.
 
 python -m tests.spark.kills --rounds 200 [--broker kafka] [--spark local] [--seed 1]
 
-Each round waits until the query has committed a batch since the last kill, lets a random moment pass, and kills one
-process with SIGKILL. ``tests/spark/test_effectively_once.py`` runs a few rounds.
+Each round waits until the query has committed a batch since the last kill, then (every second one) until the next is
+being written, lets a random moment pass, and kills one process with SIGKILL. A few rounds are run by
+``tests/spark/test_effectively_once.py``.
 """
 
 from __future__ import annotations
@@ -103,6 +104,9 @@ class Copy:
         self.job = directory / "driver.py"
         self.job.write_text(DRIVER)
         self.log = directory / "driver.log"
+        self._watching = Consumer(
+            {"bootstrap.servers": cluster.bootstrap, "group.id": "watches", "isolation.level": "read_uncommitted"}
+        )
         self.process = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -128,10 +132,14 @@ class Copy:
         self.process = self._start()
 
     def stop(self) -> None:
-        """Kill it for good."""
+        """Kill it."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(30)
+
+    def close(self) -> None:
+        """When nothing is watched any more."""
+        self._watching.close()
 
     def committed(self) -> int:
         """The newest batch that Spark has committed, -1 before the first."""
@@ -146,6 +154,16 @@ class Copy:
             return self.committed() > after
 
         assert wait_until(done, CLOCK, PATIENCE_MS, 10), self.log.read_text()[-3000:]
+
+    def wait_written(self, longer_s: float) -> None:
+        """Until the next batch is being written, and a little longer."""
+        before = self._ends()
+        assert wait_until(lambda: self._ends() > before, CLOCK, PATIENCE_MS, 10), self.log.read_text()[-3000:]
+        time.sleep(longer_s)
+
+    def _ends(self) -> int:
+        partitions = [TopicPartition(self.target, p) for p in range(PARTITIONS)]
+        return sum(self._watching.get_watermark_offsets(each, timeout=60)[1] for each in partitions)
 
     def kill(self, what: str, chance: random.Random) -> bool:
         """Kill one process of this kind; False when there is none at the moment."""
@@ -221,7 +239,10 @@ def run(
             copy.wait_batch(before)
             # The rows of the next batch; the kill falls somewhere in it.
             feed(producer, copy.source, (rounds + number) * ROUND_RECORDS)
-            time.sleep(chance.random() * 1.5)
+            if number % 2:
+                copy.wait_written(chance.random() * 0.3)
+            else:
+                time.sleep(chance.random() * 1.5)
             what = victims[number % len(victims)]
             if not copy.kill(what, chance):
                 copy.kill("driver", chance)
@@ -242,6 +263,7 @@ def run(
         result.batches = copy.committed() + 1
     finally:
         copy.stop()
+        copy.close()
     found = read_all(cluster, copy.target, "read_committed")
     result.written = len(found)
     result.doubled = len(found) - len(set(found))
