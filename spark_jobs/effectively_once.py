@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging
+import threading
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,12 +40,11 @@ from spark_jobs.transaction import Transaction, TransactionError
 from spark_jobs.write_options import WriteOptions
 from timer.clock import Clock
 
-logger = logging.getLogger(__name__)
-
 QUERY_ID = "sql.streaming.queryId"
 BATCH_ID = "streaming.sql.batchId"
 _FETCH_VERSION = 7
 _COMMIT_VERSION = 8
+_BACKOFF_MS = 20
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(29)
 _CURE = "run the query with the options and the plan of its last run once more"
@@ -57,7 +56,10 @@ class ReplayError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """What a task, or the driver, last committed, and which topic the offset is kept under."""
+    """What a task, or the driver, last committed, and which topic the offset is kept under.
+
+    The offset is that of the next batch, so 0 is the place of a marker before there is one.
+    """
 
     batch: int
     topic: str
@@ -143,16 +145,28 @@ class Rows:
             )
 
 
-def last_marker(client: ClusterClient, group: str) -> Marker | None:
-    """The newest marker that is committed under a group. Raises ApiError and OSError."""
+def last_marker(client: ClusterClient, clock: Clock, options: WriteOptions, group: str) -> Marker | None:
+    """The newest marker that is committed under a group, once no transaction is about to change it.
+
+    Raises ApiError, also when that lasts longer than kafka.max.block.ms, and OSError.
+    """
     request = OffsetFetchRequest(group_id=group, topics=None, require_stable=True)
-    answer = client.call_coordinator(group, GROUP_COORDINATOR, request, max_version=_FETCH_VERSION)
-    if answer.error_code:
-        raise ApiError(ErrorCode.of(answer.error_code), f"markers of group {group}")
+    deadline = clock.monotonic_ms() + options.max_block_ms
+    pause = threading.Condition()
+    while True:
+        answer = client.call_coordinator(group, GROUP_COORDINATOR, request, max_version=_FETCH_VERSION)
+        places = [(topic.name, each) for topic in answer.topics for each in topic.partitions]
+        wrong = {ErrorCode.of(code) for code in (answer.error_code, *(each.error_code for _, each in places)) if code}
+        if not wrong:
+            break
+        code = min(wrong, key=lambda each: each.retriable)
+        if not code.retriable or clock.monotonic_ms() >= deadline:
+            raise ApiError(code, f"markers of group {group}")
+        with pause:
+            clock.wait(pause, _BACKOFF_MS)
     found = [
-        Marker(each.committed_offset, topic.name, **json.loads(each.metadata))
-        for topic in answer.topics
-        for each in topic.partitions
+        Marker(each.committed_offset - 1, topic, **json.loads(each.metadata))
+        for topic, each in places
         if each.committed_offset >= 0 and each.metadata
     ]
     return max(found, key=lambda marker: marker.batch, default=None)
@@ -167,13 +181,25 @@ def begin(
     """
     transaction = Transaction(client, clock, place.transactional_id, options.max_block_ms)
     transaction.begin(options.transaction_timeout_ms)
-    marker = last_marker(client, place.transactional_id)
+    marker = last_marker(client, clock, options, place.transactional_id)
     if marker is not None and marker.batch > place.batch:
         raise ReplayError(
             f"group {place.transactional_id} says that batch {marker.batch} is written, and this is batch "
             f"{place.batch}: the checkpoint was set back, or the query runs twice. Delete the group to write again"
         )
     return transaction, marker
+
+
+def mark(client: ClusterClient, transaction: Transaction, last: Marker | None, written: Marker) -> None:
+    """Commit a marker with the transaction, in the place of the last one.
+
+    The first one gets a place before: a coordinator tells of an offset that is about to change only where there is one,
+    so another attempt could take a transaction that has just been committed for none.
+    """
+    if last is None:
+        write_down(client, transaction.transactional_id, Marker(-1, written.topic))
+    topic = written.topic if last is None else last.topic
+    transaction.commit_offset(transaction.transactional_id, (topic, 0), written.batch + 1, written.text())
 
 
 def commit(client: ClusterClient, clock: Clock, options: WriteOptions, tasks: Sequence[Prepared]) -> None:
@@ -183,7 +209,7 @@ def commit(client: ClusterClient, clock: Clock, options: WriteOptions, tasks: Se
     if not prepared:
         return
     first = prepared[0]
-    known = last_marker(client, first.place.write)
+    known = last_marker(client, clock, options, first.place.write)
     before = 0 if known is None else known.tasks
     try:
         for number in range(len(tasks), before):
@@ -221,7 +247,7 @@ def _resumed(client: ClusterClient, clock: Clock, options: WriteOptions, task: P
 def write_down(client: ClusterClient, group: str, marker: Marker) -> None:
     """Commit a marker without a transaction. Raises ApiError and OSError."""
     entry = OffsetCommitRequestPartition(
-        partition_index=0, committed_offset=marker.batch, committed_metadata=marker.text()
+        partition_index=0, committed_offset=marker.batch + 1, committed_metadata=marker.text()
     )
     topics = [OffsetCommitRequestTopic(name=marker.topic, partitions=[entry])]
     request = OffsetCommitRequest(group_id=group, topics=topics)

@@ -167,7 +167,7 @@ def write_once(
             return Written(0, 0, Prepared(place))
         (topic, *_) = producer.topics
         written = Marker(place.batch, topic, rows.records, rows.checksum)
-        transaction.commit_offset(place.transactional_id, (topic, 0), place.batch, written.text())
+        once.mark(client, transaction, marker, written)
     except BaseException:
         if not transaction.is_empty:
             with contextlib.suppress(TransactionError, ApiError, OSError):

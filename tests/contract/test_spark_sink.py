@@ -89,9 +89,17 @@ def test_records_are_seen_when_the_driver_commits(query: Query) -> None:
     assert query.seen("read_uncommitted") == ["a", "b", "c"]
     query.commit(*tasks)
     wait_seen(query, "abc")
-    assert once.last_marker(query.client, f"odradek-{query.topic}") == once.Marker(0, query.topic, tasks=2)
+    group = f"odradek-{query.topic}"
+    assert once.last_marker(query.client, CLOCK, query.options, group) == once.Marker(0, query.topic, tasks=2)
     query.commit(query.task(0, "d", batch=1), query.task(1, batch=1))
     wait_seen(query, "abcd")
+
+
+def test_a_first_batch_that_was_committed_this_moment_is_seen_by_the_next_attempt(query: Query) -> None:
+    """Coordinators of groups hear of a commit after those of transactions; the next attempt asks at once."""
+    for task in range(20):
+        query.commit_only(query.task(task, f"{task}"))
+        assert query.task(task, f"{task}").topic is None
 
 
 def wait_seen(query: Query, values: str) -> None:
