@@ -17,7 +17,7 @@ from network.protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from spark_jobs.connection import socket_wrapper
-from spark_jobs.group_offsets import GroupCommits, committed_offsets
+from spark_jobs.group_offsets import COMMIT_TIMEOUT_MS, GroupCommits, committed_offsets
 from spark_jobs.options import EARLIEST, LATEST, Partition, ReadOptions
 from timer.clock import Clock, SystemClock
 
@@ -40,13 +40,14 @@ class DataLossError(Exception):
     """Records that the query should read are gone and failOnDataLoss is true."""
 
 
-def open_client(options: ReadOptions) -> ClusterClient:
+def open_client(options: ReadOptions, request_timeout_ms: int = 30_000) -> ClusterClient:
     """A client for the query's cluster; close it or use it as a context manager."""
     clock = SystemClock()
     return ClusterClient(
         options.bootstrap_servers,
         options.client_id,
         clock,
+        request_timeout_ms=request_timeout_ms,
         topic_patience_ms=TOPIC_PATIENCE_MS,
         wrap=socket_wrapper(options.security, clock),
     )
@@ -59,6 +60,7 @@ class ClusterMetadata:
         self._options = options
         self._clock = SystemClock() if clock is None else clock
         self._client = open_client(options)
+        self._for_group: ClusterClient | None = None
         self._pause = threading.Condition()
 
     def __enter__(self) -> ClusterMetadata:
@@ -72,6 +74,8 @@ class ClusterMetadata:
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
+        if self._for_group is not None:
+            self._for_group.close()
 
     def partitions(self, options: ReadOptions, *, tolerate_missing: bool = False) -> list[Partition]:
         """Partitions of the subscription, sorted.
@@ -159,9 +163,12 @@ class ClusterMetadata:
             self._wait(_MOVE_BACKOFF_MS)
 
     def group_commits(self) -> GroupCommits | None:
-        """Who commits to the query's group, if it has one."""
+        """Who commits to the query's group, if it has one. With connections of its own, which give up soon."""
         group = self._options.group_id
-        return None if group is None else GroupCommits(self._client, group, self._clock)
+        if group is None:
+            return None
+        self._for_group = open_client(self._options, COMMIT_TIMEOUT_MS)
+        return GroupCommits(self._for_group, group, self._clock)
 
     def _list_offsets(self, wanted: Mapping[Partition, int]) -> dict[Partition, ListOffsetsPartitionResponse]:
         """Answers for all; what fails is asked for again at the leader of then.

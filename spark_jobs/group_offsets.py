@@ -24,7 +24,8 @@ from timer.clock import Clock
 
 logger = logging.getLogger(__name__)
 
-# A coordinator that can't be reached may hold up a query for so long, and is then left alone for so long.
+# How long each step of a commit may take (two, if a coordinator must be found), and how long a group that failed is
+# left alone.
 COMMIT_TIMEOUT_MS = 3_000
 PAUSE_MS = 10_000
 _FETCH_VERSION = 7  # the last that asks for one group

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from network.client.cluster_client import ClusterClient
-from spark_jobs.group_offsets import PAUSE_MS, GroupCommits, committed_offsets
+from spark_jobs.group_offsets import COMMIT_TIMEOUT_MS, PAUSE_MS, GroupCommits, committed_offsets
 from spark_jobs.options import Partition
 from tests.support import wire
 from tests.support.acl_matrix import MINE
@@ -110,7 +110,8 @@ def test_a_topic_that_is_gone_is_counted_and_the_others_are_committed(
 def test_a_cluster_that_is_away_is_counted(group: str, caplog: pytest.LogCaptureFixture) -> None:
     with socket.socket() as held:
         held.bind((HOST, 0))
-        with ClusterClient(f"{HOST}:{held.getsockname()[1]}", "away", CLOCK) as client:
+        address = f"{HOST}:{held.getsockname()[1]}"
+        with ClusterClient(address, "away", CLOCK, request_timeout_ms=COMMIT_TIMEOUT_MS) as client:
             commits = GroupCommits(client, group, CLOCK)
             commits.commit({("t", 0): 1})
             assert commits.failures == 1
