@@ -30,6 +30,7 @@ from broker.config.view import ConfigView
 from broker.fetching.fetch_session import FetchManager, FetchSessionCache
 from broker.groups.consumer.config import is_enabled as serves_consumer_groups
 from broker.groups.wiring import make_group_coordinator
+from broker.http.console.internals.requests import RequestWatch
 from broker.http.health import Health
 from broker.http.wiring import log_dirs_check, metadata_check, start_http, workers_check, zookeeper_check
 from broker.logging.request_log import request_log
@@ -132,6 +133,7 @@ class BrokerServer:
         self._undo: list[tuple[str, Callable[[], None]]] = []
         self._started = False
         self.health = Health()
+        self.request_watch = RequestWatch(request_log)
         self.metrics.gauge("kafka.server", "KafkaServer", "BrokerState", lambda: float(self.state))
 
     # ------------------------------------------------------------------ start
@@ -229,7 +231,7 @@ class BrokerServer:
             self.clock,
             self.metrics,
             inline=inline_rule(self.context) if may_decide_inline(self.config) else NEVER,
-            request_log=request_log,
+            request_log=self.request_watch.current,
         )
 
     def _start_http(self) -> None:

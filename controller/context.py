@@ -7,7 +7,7 @@ leader), so that an event costs in proportion to the partitions it touches, not 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from controller.states import PartitionReplica, PartitionStatus, ReplicaStatus
 from controller.zk.payloads import BrokerInfo, PartitionState, ReplicaAssignment
@@ -20,6 +20,8 @@ class ControllerContext:
     """The controller's picture of the cluster."""
 
     def __init__(self) -> None:
+        self.on_change: Callable[[TopicPartition | PartitionReplica, str, str], None] | None = None
+        """Told of a partition or replica that goes from a state to another, while somebody looks on."""
         self.reset()
 
     def reset(self) -> None:
@@ -179,6 +181,8 @@ class ControllerContext:
         return self.partition_states.get(partition, PartitionStatus.NON_EXISTENT)
 
     def set_partition_state(self, partition: TopicPartition, status: PartitionStatus) -> None:
+        if self.on_change is not None:
+            self.on_change(partition, self.partition_state(partition).name, status.name)
         self.partition_states[partition] = status
         if status in (PartitionStatus.NEW, PartitionStatus.OFFLINE):
             self.without_leader.add(partition)
@@ -193,6 +197,8 @@ class ControllerContext:
         return self.replica_states.get(replica, ReplicaStatus.NON_EXISTENT)
 
     def set_replica_state(self, replica: PartitionReplica, status: ReplicaStatus) -> None:
+        if self.on_change is not None:
+            self.on_change(replica, self.replica_state(replica).name, status.name)
         if status is ReplicaStatus.NON_EXISTENT:
             self.replica_states.pop(replica, None)
         else:

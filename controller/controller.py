@@ -152,6 +152,11 @@ class Controller(ControllerRequests):
         return self.context.epoch > 0 and self._active_id == self._config.broker_id
 
     @property
+    def events(self) -> ControllerEventManager:
+        """Its queue; for those who look on."""
+        return self._events
+
+    @property
     def active_controller_id(self) -> int:
         """The controller's id as last seen in ZooKeeper; -1 if there was none."""
         return self._active_id

@@ -124,6 +124,8 @@ class ControllerEventManager:
         self._closed = False
         self._worker = Worker("controller-event-thread", self.step, clock, workers=workers)
         self.state = ControllerState.IDLE
+        self.on_processed: Callable[[str, float, float], None] | None = None
+        """Told of an event that is over, while somebody looks on: its name, the ms that it waited and took."""
         group, type_ = "kafka.controller", "ControllerEventManager"
         self._queue_time = metrics.histogram(group, type_, "EventQueueTimeMs")
         metrics.gauge(group, type_, "EventQueueSize", lambda: len(self._queue))
@@ -140,6 +142,11 @@ class ControllerEventManager:
     @property
     def threaded(self) -> bool:
         return self._worker.is_started
+
+    def waiting(self) -> list[str]:
+        """The names of the events that are queued, the next one first."""
+        with self._lock:
+            return [event.name for event in self._queue]
 
     def put(self, event: Event) -> None:
         """Enqueue; after `close` the event is preempted at once."""
@@ -225,6 +232,8 @@ class ControllerEventManager:
             if timer is not None:
                 self._timers[timer].update(took / _MS)
             level = logging.INFO if event.state in _TOLD else logging.DEBUG
+            if self.on_processed is not None:
+                self.on_processed(event.name, (begin - event.enqueued_ns) / _MS, took / _MS)
             waited = self._waited_ns() - waited
             logger.log(
                 level, "%s took %.1f ms, %.1f ms of it waiting for ZooKeeper", event.name, took / _MS, waited / _MS

@@ -290,6 +290,11 @@ class Purgatory(Generic[T]):
         return total
 
     @property
+    def timer(self) -> Timer:
+        """Where its operations wait for the end of their time."""
+        return self._timer
+
+    @property
     def num_delayed(self) -> int:
         """Operations that wait in the timer."""
         return self._timer.size

@@ -148,6 +148,11 @@ class SystemTimer:
         with self._lock:
             return self._wheel.next_due_ms
 
+    def census(self, most: int) -> list[tuple[int, int, list[int]]]:
+        """What `TimingWheel.census` says now; the lock is held for as long as that takes."""
+        with self._lock:
+            return self._wheel.census(most)
+
     def shutdown(self) -> None:
         """Run nothing more than what the executor already has, for which this waits up to 5 seconds."""
         with self._lock:

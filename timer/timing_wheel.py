@@ -11,6 +11,7 @@ see `timer.timer`.
 
 from collections.abc import Iterator
 from heapq import heappop, heappush
+from itertools import islice
 
 
 class Entry:
@@ -145,6 +146,13 @@ class TimingWheel:
             _splice(bucket, into)
         return True
 
+    def census(self, most: int) -> list[tuple[int, int, list[int]]]:
+        """For each level: its tick, its time, and how many entries are in each bucket, counted up to `most`."""
+        return [
+            (level.tick_ms, level.current_ms, [_size(bucket, most) for bucket in level.buckets])
+            for level in self.levels
+        ]
+
     def catch_up(self, now_ms: int) -> None:
         """Move the clock to `now_ms` if no bucket stands between, so that what is inserted lands as fine as it can."""
         lowest = self._lowest
@@ -165,6 +173,10 @@ class TimingWheel:
             first_index = len(self.levels) * self.wheel_size
             self.levels.append(Level(top.interval_ms, self.wheel_size, top.current_ms, first_index))
         return self.levels[-1]
+
+
+def _size(bucket: Bucket, most: int) -> int:
+    return sum(1 for _ in islice(bucket, most))
 
 
 def _splice(source: Bucket, target: Bucket) -> None:

@@ -122,6 +122,11 @@ class GroupCoordinator:
 
     # --- life ---
 
+    @property
+    def purgatories(self) -> tuple[Purgatory[DelayedOperation], ...]:
+        """Where joins, and members' next signs of life, are waited for."""
+        return self._rebalances, self._heartbeats
+
     def startup(self) -> None:
         """Begin to answer, and to expire offsets."""
         self._scheduler.startup()

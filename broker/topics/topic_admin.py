@@ -67,6 +67,11 @@ class TopicAdmin:
         self._purgatory = purgatory
         self._chance = chance
 
+    @property
+    def purgatory(self) -> Purgatory[DelayedOperation]:
+        """Where those wait who asked for a topic."""
+        return self._purgatory
+
     def check_waiting(self, topics: set[str]) -> None:
         """Metadata of these topics changed."""
         if self._purgatory.watched:

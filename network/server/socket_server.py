@@ -133,6 +133,10 @@ class SocketServer:
         """The data plane's handlers."""
         return self._data.handlers
 
+    def processors(self) -> list[Processor]:
+        """All of them, for those who look on."""
+        return [processor for plane in self._planes() for processor in plane.processors]
+
     def bound_port(self, listener: str) -> int:
         """The port that a listener has, or, not bound yet, is configured to have. Raises KeyError."""
         sock = self._sockets.get(listener)

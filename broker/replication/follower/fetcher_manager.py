@@ -93,6 +93,12 @@ class FetcherManager:
             for _, fetcher in self._fetchers.values():
                 fetcher.update_topic_ids(topic_ids)
 
+    def census(self) -> list[tuple[int, int, int, int]]:
+        """Of each fetcher: its leader, its number among those to it, its partitions, and the largest lag in records."""
+        with self._lock:
+            fetchers = list(self._fetchers.items())
+        return [(key.leader_id, key.number, fetcher.count, fetcher.max_lag) for key, (_, fetcher) in fetchers]
+
     def shutdown_idle_threads(self) -> None:
         """End the fetchers that have no partition left."""
         with self._lock:

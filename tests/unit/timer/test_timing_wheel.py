@@ -134,3 +134,14 @@ def test_remove_is_exact_and_idempotent() -> None:
 def test_nonsense_wheels_are_refused(tick: int, size: int) -> None:
     with pytest.raises(ValueError, match="a wheel needs"):
         TimingWheel(tick, size)
+
+
+def test_a_census_counts_what_is_in_each_bucket_up_to_a_bound() -> None:
+    wheel = TimingWheel(1, 4, 0)
+    for expiration in (1, 1, 1, 3, 9, 30):
+        entry = Entry()
+        entry._next = entry._prev = None
+        entry.expiration_ms = expiration
+        assert wheel.insert(entry)
+    assert wheel.census(100) == [(1, 0, [0, 3, 0, 1]), (4, 0, [0, 0, 1, 0]), (16, 0, [0, 1, 0, 0])]
+    assert wheel.census(2)[0] == (1, 0, [0, 2, 0, 1])

@@ -109,6 +109,7 @@ export function ask({ title, text, fields, action, danger, send }) {
       await send(new FormData(form));
       dialog.close();
     } catch (error) {
+      if (error.isPreview) return;
       replace(problem, note("bad", error.message));
       problem.hidden = false;
     } finally {
