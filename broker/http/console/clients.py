@@ -58,19 +58,24 @@ class Clients:
             raise Problem(HTTPStatus.UNAUTHORIZED, "login", "Log in to see the cluster.")
         return self._client(self._endpoint(), None)
 
-    def of_user(self, name: str, password: str) -> ClusterClient:
-        """A client that logs in with a name and a password, when it first connects. Raises `Problem` where there is no
-        listener for that, or such a name cannot be."""
+    def of_user(self, name: str, password: str) -> list[ClusterClient]:
+        """Clients that log in with a name and a password when they first connect, one for each mechanism that the
+        listener has and that does with that, the better first. Raises `Problem` where there is no listener for that,
+        or such a name cannot be."""
         if not 0 < len(name) <= MAX_NAME or len(password) > MAX_PASSWORD or "\0" in name + password:
             raise Problem(HTTPStatus.BAD_REQUEST, "credentials", "Give a name and a password.")
         endpoint = self._endpoint()
-        mechanism = self._mechanism(endpoint.listener_name)
-        make = client_mechanism(mechanism, {"username": name, "password": password}, self._clock)
-        wrappers: list[SocketWrapper] = []
+        mechanisms = self._mechanisms(endpoint.listener_name)
+        if not mechanisms or not endpoint.security_protocol.startswith("SASL"):
+            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "listener", self._why_none())
+        tls: list[SocketWrapper] = []
         if endpoint.security_protocol in TLS_PROTOCOLS:
-            wrappers.append(tls_wrapper(PeerTls(self._config, endpoint.listener_name).context))
-        wrappers.append(login_wrapper(make, CLIENT_ID, self._clock))
-        return self._client(endpoint, chain(wrappers))
+            tls.append(tls_wrapper(PeerTls(self._config, endpoint.listener_name).context))
+        found = []
+        for mechanism in mechanisms:
+            make = client_mechanism(mechanism, {"username": name, "password": password}, self._clock)
+            found.append(self._client(endpoint, chain([*tls, login_wrapper(make, CLIENT_ID, self._clock)])))
+        return found
 
     def _client(self, endpoint: EndPoint, wrap: SocketWrapper | None) -> ClusterClient:
         host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
@@ -109,22 +114,16 @@ class Clients:
 
     def _is_usable(self, endpoint: Endpoint) -> bool:
         if endpoint.security_protocol.startswith("SASL"):
-            return self._find_mechanism(endpoint.listener_name) is not None
+            return bool(self._mechanisms(endpoint.listener_name))
         return endpoint.security_protocol == "PLAINTEXT" and not self._has_authorizer
 
     def _listener_protocol(self) -> str:
         listener = self._listener()
         return "" if listener is None else self._config.protocol_map.get(listener, "")
 
-    def _mechanism(self, listener: str) -> str:
-        found = self._find_mechanism(listener)
-        if found is None or not self._config.protocol_map.get(listener, "").startswith("SASL"):
-            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "listener", self._why_none())
-        return found
-
-    def _find_mechanism(self, listener: str) -> str | None:
+    def _mechanisms(self, listener: str) -> list[str]:
         enabled = ListenerValues(self._config, listener)["sasl.enabled.mechanisms"]
-        return next((name for name in MECHANISMS if name in enabled), None)
+        return [name for name in MECHANISMS if name in enabled]
 
     def _why_none(self) -> str:
         wanted = "a SASL listener" if self._has_authorizer else "a PLAINTEXT or SASL listener"

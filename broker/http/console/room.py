@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -188,20 +190,31 @@ class Console:
             raise Problem(HTTPStatus.TOO_MANY_REQUESTS, "failures", "Too many logins have failed: wait a minute.")
         question = Question.of_body(request.body)
         user, password = question.text("user"), question.text("password")
-        client = self._clients.of_user(user, password)
-        try:
-            await self._calls.run(lambda: client.metadata([]))
-        except AuthenticationFailed:
+        client = await self._logged_in(self._clients.of_user(user, password))
+        if client is None:
             self._failures.note(request.peer)
-            self._calls.submit(client.close)
             logger.info("a login to the console from %s has failed", request.peer)
-            raise Problem(HTTPStatus.UNAUTHORIZED, "credentials", "Name or password is not right.") from None
-        except (ConnectionFailed, OSError, ApiError) as error:
-            self._calls.submit(client.close)
-            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", str(error)) from None
+            raise Problem(HTTPStatus.UNAUTHORIZED, "credentials", "Name or password is not right.")
         self._sessions.end(_session_id(request))
         cookie = set_cookie(_cookie_name(request), self._sessions.open(user, client))
         return _json(HTTPStatus.OK, {"in": True}, {"set-cookie": cookie})
+
+    async def _logged_in(self, candidates: list[ClusterClient]) -> ClusterClient | None:
+        """The first that is let in; the others are closed."""
+        found: ClusterClient | None = None
+        try:
+            for client in candidates:
+                with contextlib.suppress(AuthenticationFailed):
+                    await self._calls.run(partial(client.metadata, []))
+                    found = client
+                    return client
+        except (ConnectionFailed, OSError, ApiError) as error:
+            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", str(error)) from None
+        finally:
+            for client in candidates:
+                if client is not found:
+                    self._calls.submit(client.close)
+        return None
 
     async def _logout(self, request: HttpRequest) -> HttpResponse:
         check_post(request, self.session_of(request).token)
