@@ -61,6 +61,9 @@ class PartitionLog:
         self._epoch_checkpoint = epoch_checkpoint
         self._metadata_file = metadata_file
         self.metadata_dirty = False
+        self.name_is_durable = True
+        """False for a directory that has just been made: its name is synced before anything in it is."""
+        epochs.defer = self._flush_leader_epochs_later
         self._high_watermark = LogOffsetMetadata(log_start_offset)
         self._first_unstable: LogOffsetMetadata | None = None
         self._kind = parse_dir_name(local.name)[1]
@@ -371,8 +374,20 @@ class PartitionLog:
         return self.leader_epoch_cache.end_offset_for(epoch, self.log_end_offset)
 
     def maybe_assign_epoch_start_offset(self, epoch: int, offset: int) -> None:
-        """Note that `epoch` starts at `offset`; durable when this returns."""
+        """Note that `epoch` starts at `offset`; the file has it soon, and before anything else is flushed."""
         self.leader_epoch_cache.assign(epoch, offset)
+
+    def _flush_leader_epochs_later(self) -> None:
+        self.env.scheduler.schedule_once("leader-epoch-cache-flush", self.flush_leader_epochs)
+
+    def flush_leader_epochs(self) -> None:
+        """Make the leader epochs durable. The directory cannot be renamed or deleted meanwhile."""
+        if not self.leader_epoch_cache.is_dirty:
+            return
+        with self.lock:
+            if not self.offline:
+                with self.io("writing leader epochs"):
+                    self.leader_epoch_cache.flush()
 
     # ---- log start offset
 
@@ -474,7 +489,11 @@ class PartitionLog:
     def _flush(self, offset: int, recovery_point: int) -> None:
         if offset <= self.local.recovery_point or self.offline:
             return
+        self.flush_leader_epochs()
         with self.io(f"flushing {self.topic_partition}"):
+            if not self.name_is_durable:
+                fsync_directory(self.parent_dir)
+                self.name_is_durable = True
             self.local.flush(offset)
             with self.lock:
                 self.local.mark_flushed(recovery_point)
@@ -503,6 +522,7 @@ class PartitionLog:
         """Flush nothing more than file ends: trim indexes, fsync `.log` files, close. Snapshots are the manager's."""
         with self.lock, self.io(f"closing {self.topic_partition}"):
             self.maybe_flush_metadata_file()
+            self.flush_leader_epochs()
             self.local.close()
 
     def close_handles(self) -> None:

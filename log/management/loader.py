@@ -11,7 +11,6 @@ from typing import TypeVar
 
 from log.config import LogConfig
 from log.errors import CorruptIndexError, OffsetsOutOfOrderError
-from log.files.checkpoint import fsync_directory
 from log.files.file_records import FileRecords
 from log.files.handles import unlink_if_exists
 from log.files.names import (
@@ -74,14 +73,14 @@ def open_log(
     Raises `OSError`, `StorageError` (a corrupt checkpoint), `LogError`.
     """
     parent = os.path.dirname(directory)
-    if not os.path.isdir(directory):
+    is_new = not os.path.isdir(directory)
+    if is_new:
         os.makedirs(directory)
-        fsync_directory(parent)
     parsed, kind = parse_dir_name(os.path.basename(directory))
     tp = topic_partition if topic_partition is not None else parsed
     checkpoint = leader_epoch_checkpoint(directory, parent)
     checkpoint.create_if_absent()
-    epochs = LeaderEpochCache(checkpoint, lambda task: _in_background(env, task))
+    epochs = LeaderEpochCache(checkpoint)
     producers = _new_producer_state(tp, directory, env, producer_config)
     segments = LogSegments()
     loader = _Loader(directory, tp, config, env, options, segments, epochs, producers, producer_config)
@@ -91,13 +90,10 @@ def open_log(
     metadata_file = PartitionMetadataFile(directory)
     stored_id = metadata_file.read()
     log = PartitionLog(local, log_start, epochs, checkpoint, producers, metadata_file, stored_id)
+    log.name_is_durable = not is_new
     if topic_id is not None:
         log.assign_topic_id(topic_id)
     return log
-
-
-def _in_background(env: LogEnvironment, task: Callable[[], None]) -> None:
-    env.scheduler.schedule_once("leader-epoch-cache-flush", task)
 
 
 def _new_producer_state(

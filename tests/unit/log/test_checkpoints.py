@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -134,12 +133,16 @@ def test_the_epoch_file_follows(tmp_path: Path) -> None:
     cache.assign(3, 120)
     path = tmp_path / "leader-epoch-checkpoint"
     assert path.read_text() == "0\n2\n0 0\n3 120\n"
-    deferred: list[Any] = []
-    cache = LeaderEpochCache(leader_epoch_checkpoint(tmp_path), deferred.append)
+    asked: list[None] = []
+    cache = LeaderEpochCache(leader_epoch_checkpoint(tmp_path))
+    cache.defer = lambda: asked.append(None)
     cache.truncate_from_end(120)
+    cache.assign(4, 130)
+    assert len(asked) == 2
     assert path.read_text() == "0\n2\n0 0\n3 120\n"
-    deferred.pop()()
-    assert path.read_text() == "0\n1\n0 0\n"
+    cache.flush()
+    assert path.read_text() == "0\n2\n0 0\n4 130\n"
+    assert not cache.is_dirty
     path.write_text("0\n3\n0 0\n5 100\n4 90\n")
     assert LeaderEpochCache(leader_epoch_checkpoint(tmp_path)).entries == [(0, 0), (4, 90)]
 

@@ -1,0 +1,132 @@
+"""When leader epochs, and the name of a new directory, get to the disk: before anything that rests on them."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from log import local_log, partition_log
+from log.errors import StorageError
+from log.files import checkpoint
+from log.leader_epoch import LeaderEpochCache, leader_epoch_checkpoint
+from log.partition_log import PartitionLog
+from tests.unit.log.harness import Harness, append
+
+
+@pytest.fixture
+def harness(tmp_path: Path) -> Harness:
+    return Harness(tmp_path)
+
+
+def opened(harness: Harness) -> PartitionLog:
+    """A log whose background work is done when the test says so; that of a manual scheduler is done at once."""
+    log = harness.open()
+    log.leader_epoch_cache.defer = lambda: None
+    return log
+
+
+def stored(harness: Harness) -> list[tuple[int, int]]:
+    """What the file says."""
+    return [tuple(entry) for entry in LeaderEpochCache(leader_epoch_checkpoint(harness.partition_dir)).entries]  # type: ignore[misc]
+
+
+def test_a_new_epoch_is_written_soon(harness: Harness) -> None:
+    log = harness.open()
+    log.maybe_assign_epoch_start_offset(4, 0)
+    assert log.latest_epoch == 4
+    assert stored(harness) == [(4, 0)]
+
+
+def test_epochs_are_written_before_what_rests_on_them(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recovery reads batches from the recovery point on only, so what is below has to be in the file."""
+    log = opened(harness)
+    append(log, b"a", epoch=4)
+    order: list[str] = []
+    replace, flush = checkpoint.replace_file, local_log.LocalLog.mark_flushed
+
+    def noted_replace(path: str, data: bytes, *, sync: bool = True) -> None:
+        order.append("epochs")
+        replace(path, data, sync=sync)
+
+    def noted_flush(local: local_log.LocalLog, offset: int) -> None:
+        order.append("flushed")
+        flush(local, offset)
+
+    monkeypatch.setattr(checkpoint, "replace_file", noted_replace)
+    monkeypatch.setattr(local_log.LocalLog, "mark_flushed", noted_flush)
+    log.flush()
+    assert order == ["epochs", "flushed"]
+    assert stored(harness) == [(4, 0)]
+
+
+def test_a_crash_before_that_loses_no_epoch_of_a_batch(harness: Harness) -> None:
+    log = opened(harness)
+    append(log, b"a", epoch=4)
+    append(log, b"b", b"c", epoch=6)
+    log.close_handles()
+    assert stored(harness) == []
+    again = harness.open(clean=False)
+    assert [tuple(entry) for entry in again.leader_epoch_cache.entries] == [(4, 0), (6, 1)]
+
+
+def test_a_clean_stop_writes_them(harness: Harness) -> None:
+    log = opened(harness)
+    append(log, b"a", epoch=4)
+    log.maybe_assign_epoch_start_offset(5, 1)
+    harness.stop(log)
+    assert stored(harness) == [(4, 0), (5, 1)]
+
+
+def test_a_log_that_is_deleted_meanwhile_writes_nothing(harness: Harness) -> None:
+    log = opened(harness)
+    log.maybe_assign_epoch_start_offset(4, 0)
+    log.delete()
+    log.flush_leader_epochs()
+    assert harness.failures == []
+    assert not harness.partition_dir.exists()
+
+
+def test_a_disk_that_fails_is_reported(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = opened(harness)
+    log.maybe_assign_epoch_start_offset(4, 0)
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(checkpoint, "replace_file", full)
+    with pytest.raises(StorageError, match="No space left"):
+        log.flush_leader_epochs()
+    assert len(harness.failures) == 1
+    assert log.leader_epoch_cache.is_dirty
+
+
+def test_the_name_of_a_new_directory_is_synced_once_and_first(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands of partitions that are made at once do not wait for the log directory, one after the other."""
+    synced: list[str] = []
+    really = checkpoint.fsync_directory
+
+    def noted(path: str | os.PathLike[str]) -> None:
+        synced.append(os.fspath(path))
+        really(path)
+
+    for module in (checkpoint, local_log, partition_log):
+        monkeypatch.setattr(module, "fsync_directory", noted)
+    log = harness.open()
+    assert synced == []
+    append(log, b"a")
+    log.flush()
+    parent, own = str(harness.directory), str(harness.partition_dir)
+    assert synced.count(parent) == 1
+    assert synced.index(parent) < len(synced) - 1 - synced[::-1].index(own)
+    append(log, b"b")
+    log.flush()
+    assert synced.count(parent) == 1
+    log.close()
+    synced.clear()
+    append(harness.open(), b"c")
+    assert parent not in synced
