@@ -302,7 +302,8 @@ class _Loader:
             self.env.clock.wall_ms(),
         )
         cut = recover_segment(segment, producers, self.epochs)
-        producers.take_snapshot()
+        # Not synced: if it is lost or torn at another crash, this is done again.
+        producers.take_snapshot(sync=False)
         return cut
 
     def _log_end_unless_below_start(self) -> int | None:
