@@ -55,7 +55,7 @@ _TLS = [
     ("ssl.key.password", "none", ""),
     ("ssl.endpoint.identification.algorithm", "https", ""),
     ("ssl.enabled.protocols", "TLSv1.2,TLSv1.3", ""),
-    ("ssl.cipher.suites", "any", "suites of TLS 1.3 all together only"),
+    ("ssl.cipher.suites", "any", "of TLS 1.3 those that OpenSSL offers, all together"),
 ]
 
 _TOKENS = [

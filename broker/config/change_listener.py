@@ -106,8 +106,8 @@ class ConfigListener:
 class DynamicBrokerConfig:
     """Lays the dynamic values of `brokers/<default>` and `brokers/N` over the static ones and tells who cares.
 
-    Invalid entries in ZooKeeper are logged and ignored; at the start those that cannot be honoured and on which safety
-    rests, and passwords that cannot be decoded, end it.
+    Invalid entries in ZooKeeper are logged and ignored, as are passwords that cannot be decoded; at the start those
+    that cannot be honoured and on which safety rests end it.
     """
 
     def __init__(self, config: KafkaConfig, passwords: StoredPasswords) -> None:
@@ -125,23 +125,19 @@ class DynamicBrokerConfig:
 
     def load(self, zk: ZkClient) -> None:
         """Before the sockets are bound, for listeners may have been set too. Raises `ConfigError`."""
-        self._default = self._passwords.decoded(zk.config("brokers/<default>"), per_broker=False)
-        self._broker = self._passwords.decoded(zk.config(f"brokers/{self._config.broker_id}"))
+        self._default = self._passwords.readable(zk.config("brokers/<default>"), per_broker=False)
+        self._broker = self._passwords.readable(zk.config(f"brokers/{self._config.broker_id}"))
         for name, text in (*self._default.items(), *self._broker.items()):
             check_honoured(name, text)
         self._use()
         self._config.resolve_listeners()
 
     def on_change(self, name: str, overrides: Mapping[str, str]) -> None:
-        try:
-            if name == "<default>":
-                self._default = self._passwords.decoded(overrides, per_broker=False)
-            elif name == str(self._config.broker_id):
-                self._broker = self._passwords.decoded(overrides)
-            else:
-                return
-        except ConfigError as error:
-            logger.error(_INVALID, error)
+        if name == "<default>":
+            self._default = self._passwords.readable(overrides, per_broker=False)
+        elif name == str(self._config.broker_id):
+            self._broker = self._passwords.readable(overrides)
+        else:
             return
         self._use()
         for call in self.on_every_change:

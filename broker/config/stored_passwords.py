@@ -52,14 +52,15 @@ class StoredPasswords:
             raise ConfigError("Password config can be defined only at broker level")
         return {name: self._decode(name, text) if is_password(name) else text for name, text in stored.items()}
 
-    def readable(self, stored: Mapping[str, str]) -> dict[str, str]:
-        """The same without those that cannot be decoded: they can then be replaced."""
+    def readable(self, stored: Mapping[str, str], *, per_broker: bool = True) -> dict[str, str]:
+        """The same without those that cannot be decoded, each an error in the log, as for Kafka: they can then be
+        replaced."""
         found = {}
         for name, text in stored.items():
             try:
-                found.update(self.decoded({name: text}))
+                found.update(self.decoded({name: text}, per_broker=per_broker))
             except ConfigError as error:
-                logger.error("ignored: %s", error)
+                logger.error("dynamic password config %s is ignored: %s", name, error)
         return found
 
     def renewed(self, stored: Mapping[str, str]) -> dict[str, str] | None:

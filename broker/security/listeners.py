@@ -7,6 +7,7 @@ Below the framing a transport (`network/server/transport.py`): the socket itself
 from __future__ import annotations
 
 import logging
+import os
 import socket
 import ssl
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from broker.config.keys import ConfigError
 from broker.config.listener_values import ListenerValues
 from broker.config.listeners import TLS_PROTOCOLS
 from broker.security.principal_mapping import NoMatchingRule, PrincipalMapper
+from broker.security.sasl.jaas_sources import java_property
 from network.server.tls_transport import HandshakeFailed, TlsTransport
 from network.server.transport import PlaintextTransport, Transport, TransportFactory
 from network.tls.certificates import distinguished_name, not_after, subject
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     from network.server.authenticator import AuthenticatorFactory
 
 logger = logging.getLogger(__name__)
+
+_REVOCATION = "com.sun.net.ssl.checkRevocation"
+"""Java's own switch, the only one that Kafka has for certificates that were revoked."""
 
 
 class ListenerTls:
@@ -101,6 +106,8 @@ class ListenerSecurity:
         """Raises `ConfigError`."""
         if endpoint.security_protocol not in TLS_PROTOCOLS:
             return PlaintextTransport
+        if java_property(os.environ, _REVOCATION) == "true":
+            raise ConfigError(f"KAFKA_OPTS has -D{_REVOCATION}=true, which is not served: take it away")
         made = ListenerTls(self._config, endpoint.listener_name, endpoint.security_protocol)
         self.tls[endpoint.listener_name] = made
         return made

@@ -209,17 +209,15 @@ def _set_protocols(context: ssl.SSLContext, names: list[str]) -> None:
 
 
 def _set_ciphers(context: ssl.SSLContext, names: list[str]) -> None:
-    """Python's `ssl` chooses suites up to TLS 1.2 only; those of 1.3 are all offered, or the version is not."""
+    """Python's `ssl` before 3.15 chooses suites up to TLS 1.2 only; those of 1.3 are what OpenSSL's own configuration
+    offers, or the version is not."""
     if not names:
         return
     newest = [name for name in names if name in CIPHERS_1_3]
     older = [name for name in names if name not in CIPHERS_1_3]
     serves_1_3 = context.maximum_version in (ssl.TLSVersion.TLSv1_3, ssl.TLSVersion.MAXIMUM_SUPPORTED)
-    if newest and serves_1_3 and len(set(newest)) != len(CIPHERS_1_3):
-        raise TlsConfigError(
-            "ssl.cipher.suites: suites of TLS 1.3 can only be allowed all together "
-            f"({', '.join(CIPHERS_1_3)}); name all, or leave TLSv1.3 out of ssl.enabled.protocols"
-        )
+    if newest and serves_1_3:
+        _set_newest(context, newest)
     if serves_1_3 and not newest:
         if context.minimum_version == ssl.TLSVersion.TLSv1_3:
             raise TlsConfigError("ssl.cipher.suites names no suite of TLSv1.3, the only one of ssl.enabled.protocols")
@@ -231,6 +229,19 @@ def _set_ciphers(context: ssl.SSLContext, names: list[str]) -> None:
         context.set_ciphers(":".join(openssl_name(name) for name in older))
     except ssl.SSLError:
         raise TlsConfigError(f"ssl.cipher.suites: none of {', '.join(older)} can be had") from None
+
+
+def _set_newest(context: ssl.SSLContext, names: list[str]) -> None:
+    offered = [each["name"] for each in context.get_ciphers() if each["name"] in CIPHERS_1_3]
+    if set(names) == set(offered):
+        return
+    choose = getattr(context, "set_ciphersuites", None)
+    if choose is None:
+        raise TlsConfigError(
+            f"ssl.cipher.suites: of TLS 1.3 {', '.join(offered)} can only be allowed all together; name all, leave "
+            "TLSv1.3 out of ssl.enabled.protocols, or name fewer as Ciphersuites in the file of OPENSSL_CONF"
+        )
+    choose(":".join(names))
 
 
 @contextlib.contextmanager

@@ -6,6 +6,8 @@ from typing import Any, cast
 
 import pytest
 
+from broker.config.keys import ConfigError
+from broker.config.listeners import Endpoint
 from broker.security.listeners import ListenerSecurity
 
 
@@ -29,3 +31,11 @@ def test_a_listener_whose_files_nobody_foresaw_keeps_no_other_from_its_keys(capl
     security.reload()
     assert (odd.reloads, good.reloads) == (1, 1)
     assert "the old ones stay" in caplog.text
+
+
+def test_java_s_switch_for_revoked_certificates_is_no_empty_promise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_OPTS", "-Xmx1g -Dcom.sun.net.ssl.checkRevocation=true")
+    security = ListenerSecurity(cast(Any, None), cast(Any, None))
+    with pytest.raises(ConfigError, match="checkRevocation=true, which is not served"):
+        security.transport(Endpoint("L", "SSL", "h", 1))
+    security.transport(Endpoint("L", "PLAINTEXT", "h", 1))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import ssl
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from network.tls.client import CurrentContext
 from network.tls.settings import check_replaceable, is_current, read_settings
 from network.tls.stores import MAX_BYTES, TlsConfigError, pem_key_store, read_key_store, read_trust_store
 from tests.support.certificates import PASSWORD, Authority, Identity
+from tests.support.cluster import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -155,6 +158,29 @@ def test_versions(values: dict[str, str], versions: tuple[str, str]) -> None:
 def test_what_cannot_be_had_is_told(values: dict[str, str], text: str) -> None:
     with pytest.raises(TlsConfigError, match=text):
         read_settings(values.get).client_context()
+
+
+def test_openssl_s_own_choice_of_suites_is_known(tmp_path: Path) -> None:
+    """In a process of its own: the file is read when OpenSSL begins."""
+    chosen = tmp_path / "openssl.cnf"
+    sections = ("openssl_conf=a", "[a]", "ssl_conf=b", "[b]", "system_default=c", "[c]")
+    chosen.write_text("\n".join([*sections, "Ciphersuites=TLS_AES_256_GCM_SHA384", ""]))
+    code = (
+        "from network.tls.settings import read_settings\n"
+        "for suite in ('TLS_AES_256_GCM_SHA384', 'TLS_AES_128_GCM_SHA256'):\n"
+        "    context = read_settings({'ssl.cipher.suites': suite}.get).client_context()\n"
+        "    print([each['name'] for each in context.get_ciphers() if each['protocol'] == 'TLSv1.3'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**os.environ, "OPENSSL_CONF": str(chosen)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "['TLS_AES_256_GCM_SHA384']\n"
+    assert "of TLS 1.3 TLS_AES_256_GCM_SHA384 can only be allowed all together" in done.stderr
 
 
 def test_names_of_suites_are_openssl_s() -> None:
