@@ -28,7 +28,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-r
 SUITES := contract clients cluster console faults operations simulation spark docker reference zookeeper site
 
 .PHONY: help run up test check lint types unit docs $(SUITES) clean
-.PHONY: wheelhouse cluster-up cluster-monitoring cluster-spark cluster-down cluster-logs cluster-test
+.PHONY: wheelhouse cluster-up cluster-secure cluster-monitoring cluster-spark cluster-down cluster-logs cluster-test
 
 help:
 	@sed -n '/^#/!q; s/^# //p' Makefile
@@ -82,7 +82,7 @@ KEEP_DATA ?= yes
 
 wheelhouse: $(VENV)/.dev
 	rm -rf docker/wheelhouse build && mkdir -p docker/wheelhouse
-	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --wheel-dir docker/wheelhouse .
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --wheel-dir docker/wheelhouse '.$(EXTRAS)'
 	rm -rf build
 
 cluster-up: wheelhouse
@@ -91,6 +91,13 @@ cluster-up: wheelhouse
 
 cluster-monitoring: wheelhouse
 	$(CLUSTER) -f docker-compose.monitoring.yml up -d --build
+
+# The same on SASL_SSL with users and ACLs; what clients need is in docker/security.
+cluster-secure: EXTRAS := [security]
+cluster-secure: wheelhouse
+	export SECURITY_DIRECTORY=$(CURDIR)/docker/security; $(CLUSTER) -f docker-compose.secure.yml up -d --build
+	rm -rf docker/security && docker cp $$($(CLUSTER) -f docker-compose.secure.yml ps -q broker-0):/security/host docker/security
+	. docker/.env && $(BIN)/python -m broker.dev.wait --brokers 3 --bootstrap-server localhost:$${PORT_0},localhost:$${PORT_1},localhost:$${PORT_2} --command-config docker/security/admin.properties
 
 cluster-spark:
 	$(CLUSTER) -f docker-compose.spark.yml build spark

@@ -1,7 +1,8 @@
 """Start of a container: environment variables become configuration keys, then this process becomes the broker.
 
 As in the Kafka images: KAFKA_ADVERTISED_LISTENERS is advertised.listeners; in names one underscore is a dot, two are
-an underscore, three are a dash. A mounted /etc/odradek/server.properties is read first, variables win over it.
+an underscore, three are a dash. A mounted /etc/odradek/server.properties, or the file that ODRADEK_MOUNTED names, is
+read first, variables win over it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-MOUNTED = Path("/etc/odradek/server.properties")
+MOUNTED = Path(os.environ.get("ODRADEK_MOUNTED", "/etc/odradek/server.properties"))
 EFFECTIVE = Path("/etc/odradek/effective.properties")
 PREFIX = "KAFKA_"
 # Variables of the Kafka images that are for their scripts, not for the broker.

@@ -6,10 +6,14 @@ import re
 import sys
 from pathlib import Path
 
+from log.files.properties_text import parse_properties
 from network.client.cluster_client import ClusterClient
+from network.client.security import client_security
 from timer.clock import SystemClock
 
 EFFECTIVE = Path("/etc/odradek/effective.properties")
+# How brokers log in, where the cluster is secured (docker-compose.secure.yml).
+LOGIN = Path("/security/broker.properties")
 
 
 def main() -> int:
@@ -18,7 +22,9 @@ def main() -> int:
     port = found[-1] if found else "9092"
     broker_id = re.findall(r"^broker\.id=(\d+)", EFFECTIVE.read_text(), re.MULTILINE)
     try:
-        with ClusterClient(f"127.0.0.1:{port}", "healthcheck", SystemClock(), request_timeout_ms=5_000) as client:
+        wrap = client_security(parse_properties(LOGIN.read_text()), SystemClock()) if LOGIN.exists() else None
+        servers = f"127.0.0.1:{port}"
+        with ClusterClient(servers, "healthcheck", SystemClock(), request_timeout_ms=5_000, wrap=wrap) as client:
             seen = client.metadata([], 5_000)
     except OSError as error:
         print(f"the broker does not answer: {error}")

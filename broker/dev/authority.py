@@ -26,7 +26,7 @@ _PEM = serialization.Encoding.PEM
 
 
 class Authority:
-    """Signs for localhost and 127.0.0.1."""
+    """Signs for localhost, 127.0.0.1 and the name of a broker's container."""
 
     def __init__(self, private: Path, public: Path, now_ms: int) -> None:
         """The one of the file ``private``, made if it is not there; ``public`` gets its certificate."""
@@ -95,7 +95,8 @@ class Authority:
             )
         )
         if not authority:
-            hosts = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+            here = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+            hosts = [x509.DNSName("localhost"), here, x509.DNSName(name)]
             roles = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
             builder = builder.add_extension(x509.SubjectAlternativeName(hosts), critical=False)
             builder = builder.add_extension(x509.ExtendedKeyUsage(roles), critical=False)

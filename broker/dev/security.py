@@ -8,7 +8,7 @@ before there is a broker that could make one of SCRAM. Passwords and keys are ma
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -82,9 +82,9 @@ class DevSecurity:
         """What makes that client's connections out of plain ones."""
         return client_security(self.access(name, "").java(), clock)
 
-    def broker_settings(self, broker_id: int) -> dict[str, str]:
-        """Kafka's keys."""
-        settings = {"security.inter.broker.protocol": self.protocol}
+    def broker_settings(self, broker_id: int, listeners: Sequence[str] = ()) -> dict[str, str]:
+        """Kafka's keys; `listeners` are the names of all, where it is not one with the name of the protocol."""
+        settings = {} if listeners else {"security.inter.broker.protocol": self.protocol}
         if self.authority is not None:
             settings |= {
                 "ssl.keystore.type": "PEM",
@@ -95,12 +95,13 @@ class DevSecurity:
         if self.has_users:
             password = self.passwords[BROKER]
             own = {"username": BROKER, "password": password, f"user_{BROKER}": password}
-            prefix = f"listener.name.{self.protocol.lower()}"
+            for listener in listeners or (self.protocol,):
+                prefix = f"listener.name.{listener.lower()}"
+                settings[f"{prefix}.plain.sasl.jaas.config"] = login_module(_BROKERS_MECHANISM, **own)
+                settings[f"{prefix}.scram-sha-512.sasl.jaas.config"] = login_module(MECHANISM)
             settings |= {
                 "sasl.enabled.mechanisms": f"{_BROKERS_MECHANISM},{MECHANISM}",
                 "sasl.mechanism.inter.broker.protocol": _BROKERS_MECHANISM,
-                f"{prefix}.plain.sasl.jaas.config": login_module(_BROKERS_MECHANISM, **own),
-                f"{prefix}.scram-sha-512.sasl.jaas.config": login_module(MECHANISM),
                 "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
                 "super.users": f"User:{ADMIN};User:{BROKER}",
             }

@@ -45,12 +45,7 @@ def make_users(cluster: DevCluster, security: DevSecurity, clock: Clock) -> Call
     """
     try:
         with cluster.client(cluster.brokers, _TIMEOUT_MS) as client:
-            answer = client.call_any(DescribeUserScramCredentialsRequest(users=None))
-            _check([(answer.error_code, answer.error_message)])
-            there = {result.user for result in answer.results}
-            missing = [user for user in USERS if user not in there or user in security.new]
-            if missing:
-                _make(client, missing, security)
+            missing = make_missing(client, security)
     except (OSError, ApiError) as error:
         raise CommandError(f"the users cannot be made: {error}") from error
     # What is known to stay so is not asked again.
@@ -62,6 +57,17 @@ def make_users(cluster: DevCluster, security: DevSecurity, clock: Clock) -> Call
         return not waiting
 
     return known
+
+
+def make_missing(client: ClusterClient, security: DevSecurity) -> list[str]:
+    """Those who were not there. Raises CommandError when brokers refuse, OSError and ApiError."""
+    answer = client.call_any(DescribeUserScramCredentialsRequest(users=None))
+    _check([(answer.error_code, answer.error_message)])
+    there = {result.user for result in answer.results}
+    missing = [user for user in USERS if user not in there or user in security.new]
+    if missing:
+        _make(client, missing, security)
+    return missing
 
 
 def _make(client: ClusterClient, users: list[str], security: DevSecurity) -> None:

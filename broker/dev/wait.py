@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from broker.cli.client import bootstrap_option
+from broker.cli.client import bootstrap_option, command_security
 from broker.dev.polling import wait_until
 from network.client.cluster_client import GROUP_COORDINATOR, TRANSACTION_COORDINATOR, ClusterClient
 from network.protocol.errors import ApiError
@@ -21,11 +21,12 @@ def main(bootstrap_server: str, brokers: int, timeout_ms: int) -> None:
     """Wait for a cluster; exit code 1 when it does not come up in time."""
     clock = SystemClock()
     reason = "no broker answers"
+    wrap = command_security()
 
     def ready() -> bool:
         nonlocal reason
         try:
-            with ClusterClient(bootstrap_server, "odradek-wait", clock, request_timeout_ms=5_000) as client:
+            with ClusterClient(bootstrap_server, "odradek-wait", clock, request_timeout_ms=5_000, wrap=wrap) as client:
                 seen = client.metadata([])
                 if len(seen.brokers) < brokers or seen.controller_id < 0:
                     reason = f"{len(seen.brokers)} of {brokers} brokers, controller {seen.controller_id}"

@@ -42,7 +42,7 @@ def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
         compose_command()
         with engine(directory) as own:
             build_base(own, directory)
-            build_wheelhouse(sys.executable)
+            build_wheelhouse(sys.executable, extra="security")
             build_java_image(own, directory, "odradek-test-zookeeper:1", zookeeper_jars(), ZOOKEEPER_SCRIPT)
             yield own
     except EngineUnavailableError as error:

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -38,6 +39,7 @@ class Stack:
         zookeeper_image: str,
         files: tuple[str, ...] = (),
         kafka_image: str | None = None,
+        security_directory: Path | None = None,
     ) -> None:
         self.engine = engine
         self.project = f"odradek-test-{next(_names)}"
@@ -51,6 +53,7 @@ class Stack:
             "ZOOKEEPER_IMAGE": zookeeper_image,
             "SPARK_BASE_IMAGE": base_image,
             "SPARK_IMAGE": "odradek-test-spark",
+            **({"SECURITY_DIRECTORY": str(security_directory)} if security_directory else {}),
             **({"KAFKA_IMAGE": kafka_image} if kafka_image else {}),
             **{f"PORT_{n}": str(port) for n, port in enumerate(self.ports)},
         }
