@@ -92,6 +92,8 @@ class Partition:
 
     @property
     def replication_factor(self) -> int:
+        if not self.adding_replicas:
+            return len(self.assignment)
         return len([replica for replica in self.assignment if replica not in self.adding_replicas])
 
     @property
