@@ -41,9 +41,13 @@ def console_of(cluster: Cluster, broker: int = 0) -> str:
     return f"http://{HOST}:{cluster.brokers[broker].settings['odradek.http.port']}/console/"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Debian's Chromium, without a window."""
+    """Debian's Chromium, without a window.
+
+    Not for the whole session: playwright has an event loop of its own running in this thread for as long, in which no
+    other test can start one.
+    """
     found = shutil.which("chromium")
     assert found is not None, "apt-get install chromium"
     with sync_playwright() as playwright:
