@@ -16,6 +16,7 @@ from log.files.properties_text import parse_properties
 from spark_jobs.connection import BOOTSTRAP
 from spark_jobs.jobs import RUNNING_CLUSTER
 
+PYTHON = "spark.pyspark.python"
 _COMMAND_CONFIG = "odradek.command-config"
 _SECURITY_KEYS = ("security.protocol", "sasl.", "ssl.")
 # Of a JVM that lives for some seconds: the optimizing compiler and a parallel collector take more than they give.
@@ -166,7 +167,11 @@ def open_session(name: str, master: str | None, confs: tuple[str, ...], *, short
     builder = SparkSession.builder.appName(f"odradek {name}")
     if active is None:
         said = pairs(confs, "--conf")
-        for key, value in {"spark.ui.showConsoleProgress": "true", **launch_settings(master, short), **said}.items():
+        launched = launch_settings(master, short)
+        if PYTHON in launched and PYTHON not in said:
+            # PySpark tells its workers' Python from the environment alone, when the context is made.
+            os.environ["PYSPARK_PYTHON"] = launched[PYTHON]
+        for key, value in {"spark.ui.showConsoleProgress": "true", **launched, **said}.items():
             builder = builder.config(key, value)
         if master is not None:
             builder = builder.master(master)
@@ -189,7 +194,7 @@ def launch_settings(master: str | None, short: bool, environment: Mapping[str, s
         return {}
     settings = dict(SHORT_LIVED) if short else {}
     if "PYSPARK_PYTHON" not in environment:
-        settings["spark.pyspark.python"] = sys.executable
+        settings[PYTHON] = sys.executable
     return settings
 
 
