@@ -11,6 +11,7 @@ from broker.config.honoured import NOT_HONOURED, OWN_LISTENER_KEYS, check_honour
 from broker.config.keys import ConfigError, UpdateMode, parse_value
 from broker.config.listener_values import ListenerValues, Proposed
 from broker.config.listeners import TLS_PROTOCOLS
+from network.oauth.keys import REFRESH_KEYS
 from network.tls.settings import check_replaceable, read_settings
 from network.tls.stores import TlsConfigError
 
@@ -23,10 +24,7 @@ LISTENER_KEYS = ("listeners", "advertised.listeners", "listener.security.protoco
 BOUND_AT_START = (
     "sasl.enabled.mechanisms",
     "sasl.jaas.config",
-    "sasl.login.refresh.buffer.seconds",
-    "sasl.login.refresh.min.period.seconds",
-    "sasl.login.refresh.window.factor",
-    "sasl.login.refresh.window.jitter",
+    *REFRESH_KEYS,
     "sasl.mechanism.inter.broker.protocol",
 )
 """Keys that Kafka changes at run time and this broker does not: dynamic values hold from its next start."""

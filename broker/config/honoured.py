@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from broker.config.broker_keys import BROKER_KEYS
 from broker.config.keys import ConfigError, parse_value
+from network.oauth.keys import LOGIN_KEYS
 from network.tls.settings import KEYS as TLS_KEYS
 
 OWN_LISTENER_KEYS = frozenset({"num.network.threads", "max.connections", "max.connection.creation.rate"})
@@ -28,14 +29,7 @@ SASL_LISTENER_KEYS = OF_MECHANISMS | {
     "connection.failed.authentication.delay.ms",
     "connections.max.reauth.ms",
     "sasl.enabled.mechanisms",
-    "sasl.login.connect.timeout.ms",
-    "sasl.login.read.timeout.ms",
-    "sasl.login.refresh.buffer.seconds",
-    "sasl.login.refresh.min.period.seconds",
-    "sasl.login.refresh.window.factor",
-    "sasl.login.refresh.window.jitter",
-    "sasl.login.retry.backoff.max.ms",
-    "sasl.login.retry.backoff.ms",
+    *LOGIN_KEYS,
     "sasl.mechanism.inter.broker.protocol",
     "sasl.oauthbearer.clock.skew.seconds",
     "sasl.oauthbearer.expected.audience",

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from network.client.connection import Secured
-from network.oauth.login import KEYS as OAUTH_KEYS
+from network.oauth.keys import KEYS as OAUTH_KEYS
 from network.sasl.clients import client_mechanism
 from network.sasl.jaas import JaasError, parse_single
 from network.sasl.login import login_wrapper

@@ -22,6 +22,7 @@ from network.oauth.access_token import MAX_BYTES, AccessToken, NoTokenNow, Token
 from network.oauth.endpoint import ClientCredentials, TokenEndpoint, shown
 from network.oauth.http import Timeouts
 from network.oauth.kept_token import Fetch, KeptToken, read_rules
+from network.oauth.keys import HANDLER, HEADER_URLENCODE, SUBJECT_CLAIM, URL
 from network.plugins import load_class
 from network.sasl.jaas import JaasError
 from network.sasl.oauthbearer import check_extensions
@@ -33,23 +34,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-HANDLER = "sasl.login.callback.handler.class"
-URL = "sasl.oauthbearer.token.endpoint.url"
-KEYS = (
-    HANDLER,
-    URL,
-    "sasl.login.connect.timeout.ms",
-    "sasl.login.read.timeout.ms",
-    "sasl.login.refresh.buffer.seconds",
-    "sasl.login.refresh.min.period.seconds",
-    "sasl.login.refresh.window.factor",
-    "sasl.login.refresh.window.jitter",
-    "sasl.login.retry.backoff.max.ms",
-    "sasl.login.retry.backoff.ms",
-    "sasl.oauthbearer.header.urlencode",
-    "sasl.oauthbearer.sub.claim.name",
-)
-"""What is asked for here."""
 _PACKAGE = "org.apache.kafka.common.security.oauthbearer"
 ENDPOINT_HANDLERS = (
     f"{_PACKAGE}.OAuthBearerLoginCallbackHandler",
@@ -86,7 +70,7 @@ def _endpoint(values: Values, options: Mapping[str, str], clock: Clock) -> Fetch
         raise JaasError(f"{URL} is not set, so there is no token to log in with")
     extensions = {name.removeprefix(_EXTENSION): text for name, text in options.items() if name.startswith(_EXTENSION)}
     check_extensions(extensions)
-    subject = values("sasl.oauthbearer.sub.claim.name") or "sub"
+    subject = values(SUBJECT_CLAIM) or "sub"
     parts = urlsplit(url)
     if parts.password or parts.username:
         raise JaasError(f"{URL} must not hold a user or a password: they are clientId and clientSecret")
@@ -103,7 +87,7 @@ def _server(url: str, values: Values, options: Mapping[str, str], clock: Clock) 
     missing = [name for name in ("clientId", "clientSecret") if not options.get(name)]
     if missing:
         raise JaasError(f"the login module has no option {' and no option '.join(missing)}, which {URL} needs")
-    urlencoded = str(values("sasl.oauthbearer.header.urlencode") or "false").strip().lower() == "true"
+    urlencoded = str(values(HEADER_URLENCODE) or "false").strip().lower() == "true"
     credentials = ClientCredentials(options["clientId"], options["clientSecret"], options.get("scope"), urlencoded)
     context: Callable[[], ssl.SSLContext] | None = None
     if url.startswith("https:"):
@@ -139,7 +123,7 @@ def _own(handler: str, values: Values, options: Mapping[str, str]) -> Fetch:
     configure = getattr(made, "configure", None)
     if configure is not None:
         configure("OAUTHBEARER", dict(options))
-    subject = values("sasl.oauthbearer.sub.claim.name") or "sub"
+    subject = values(SUBJECT_CLAIM) or "sub"
 
     def fetch() -> AccessToken:
         try:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from network.oauth.access_token import TokenError
-from network.oauth.login import kept_token
 from network.sasl import oauthbearer, plain
 from network.sasl.jaas import JaasError
 from network.sasl.login import MakeMechanism
@@ -48,6 +46,10 @@ def client_mechanism(
 
 
 def _bearer(options: Mapping[str, str], clock: Clock, values: Values) -> MakeMechanism:
+    # Who logs in by another mechanism does without HTTP and all that.
+    from network.oauth.access_token import TokenError
+    from network.oauth.login import kept_token
+
     kept = kept_token(values, options, clock)
     if kept is None:
         return _unsecured(options, clock)

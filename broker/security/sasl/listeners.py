@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from broker.config.keys import ConfigError
 from broker.config.listener_values import ListenerValues
-from broker.security.plugins import load_class
 from broker.security.sasl.authenticator import AnswerVersions, MechanismSettings, SaslAuthenticator, SaslSettings
 from broker.security.sasl.jaas_sources import JaasSources, own_text
 from broker.security.sasl.signed_tokens import SignedTokens
+from network.plugins import load_class
 from network.sasl import oauthbearer, plain
 from network.sasl.clients import SERVED
 from network.sasl.mechanism import ServerMechanism
@@ -155,7 +155,11 @@ class SaslListeners:
 
     def _own_handler(self, listener: str, mechanism: str, text: str, options: Mapping[str, str]) -> Any:
         name = f"listener.name.{listener.lower()}.{mechanism.lower()}.{HANDLER}"
-        made = load_class(name, text)()
+        try:
+            own = load_class(name, text)
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
+        made = own()
         configure = getattr(made, "configure", None)
         if configure is not None:
             configure(dict(self._config.originals), mechanism, dict(options))

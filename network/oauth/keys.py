@@ -1,0 +1,24 @@
+"""The keys of Kafka's clients that say where an OAUTHBEARER token comes from (KIP-768)."""
+
+from __future__ import annotations
+
+HANDLER = "sasl.login.callback.handler.class"
+URL = "sasl.oauthbearer.token.endpoint.url"
+HEADER_URLENCODE = "sasl.oauthbearer.header.urlencode"
+SUBJECT_CLAIM = "sasl.oauthbearer.sub.claim.name"
+REFRESH_KEYS = (
+    "sasl.login.refresh.buffer.seconds",
+    "sasl.login.refresh.min.period.seconds",
+    "sasl.login.refresh.window.factor",
+    "sasl.login.refresh.window.jitter",
+)
+"""When a token is got anew."""
+LOGIN_KEYS = (
+    "sasl.login.connect.timeout.ms",
+    "sasl.login.read.timeout.ms",
+    *REFRESH_KEYS,
+    "sasl.login.retry.backoff.max.ms",
+    "sasl.login.retry.backoff.ms",
+)
+KEYS = (HANDLER, URL, *LOGIN_KEYS, HEADER_URLENCODE, SUBJECT_CLAIM)
+"""All of them."""
