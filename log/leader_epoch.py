@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NamedTuple
 
 from log.files.checkpoint import CheckpointFile
@@ -147,7 +147,6 @@ class LeaderEpochCache:
                 return
             keep = bisect_left(self._starts, end_offset)
             del self._epochs[keep:], self._starts[keep:]
-            self.is_dirty = True
             self._write_later()
 
     def truncate_from_start(self, start_offset: int) -> None:
@@ -161,7 +160,6 @@ class LeaderEpochCache:
                 return
             self._epochs[:index] = [epoch]
             self._starts[:index] = [start_offset]
-            self.is_dirty = True
             self._write_later()
 
     def clear(self) -> None:
@@ -169,16 +167,6 @@ class LeaderEpochCache:
         with self._lock:
             self._epochs.clear()
             self._starts.clear()
-            self.is_dirty = True
-            self.flush()
-
-    def replace(self, entries: Iterable[EpochEntry]) -> None:
-        """Takes over another log's entries (a replica moved between directories), durably."""
-        with self._lock:
-            self._epochs.clear()
-            self._starts.clear()
-            for entry in entries:
-                self._put(entry.epoch, entry.start_offset)
             self.is_dirty = True
             self.flush()
 
@@ -190,6 +178,7 @@ class LeaderEpochCache:
             self.is_dirty = False
 
     def _write_later(self) -> None:
+        self.is_dirty = True
         if self.defer is None:
             self.flush()
         else:

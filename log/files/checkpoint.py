@@ -32,19 +32,17 @@ def fsync_directory(path: str | os.PathLike[str]) -> None:
         os.close(fd)
 
 
-def replace_file(path: str | os.PathLike[str], data: bytes, *, sync: bool = True) -> None:
+def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
     """Writes `data` to `<path>.tmp`, syncs it, renames it over `path` and syncs the directory.
 
-    A reader sees the old content or the new one, never a mixture. `sync=False` leaves durability to the system.
-    Raises OSError; the old file is then still there.
+    A reader sees the old content or the new one, never a mixture. Raises OSError; the old file is then still there.
     """
     path = os.fspath(path)
     temporary = path + ".tmp"
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
         write_fully(fd, data)
-        if sync:
-            os.fsync(fd)
+        os.fsync(fd)
     except BaseException:
         # A half-written temporary is of no use, and on a full disk its space is.
         with contextlib.suppress(OSError):
@@ -53,8 +51,7 @@ def replace_file(path: str | os.PathLike[str], data: bytes, *, sync: bool = True
     finally:
         os.close(fd)
     os.replace(temporary, path)
-    if sync:
-        fsync_directory(os.path.dirname(path) or ".")
+    fsync_directory(os.path.dirname(path) or ".")
 
 
 class CheckpointFile(Generic[T]):
@@ -84,13 +81,13 @@ class CheckpointFile(Generic[T]):
         except OSError as e:
             raise StorageError(f"cannot create {self.path}: {e}", self._log_directory) from e
 
-    def write(self, entries: Iterable[T], *, sync: bool = True) -> None:
-        """Replaces the content. Raises StorageError."""
+    def write(self, entries: Iterable[T]) -> None:
+        """Replaces the content, durably. Raises StorageError."""
         lines = [self._format(entry) for entry in entries]
         text = "\n".join([str(CHECKPOINT_VERSION), str(len(lines)), *lines]) + "\n"
         with self._lock:
             try:
-                replace_file(self.path, text.encode(), sync=sync)
+                replace_file(self.path, text.encode())
             except OSError as e:
                 raise StorageError(f"cannot write checkpoint {self.path}: {e}", self._log_directory) from e
 

@@ -47,9 +47,9 @@ def test_epochs_are_written_before_what_rests_on_them(harness: Harness, monkeypa
     order: list[str] = []
     replace, flush = checkpoint.replace_file, local_log.LocalLog.mark_flushed
 
-    def noted_replace(path: str, data: bytes, *, sync: bool = True) -> None:
+    def noted_replace(path: str, data: bytes) -> None:
         order.append("epochs")
-        replace(path, data, sync=sync)
+        replace(path, data)
 
     def noted_flush(local: local_log.LocalLog, offset: int) -> None:
         order.append("flushed")
