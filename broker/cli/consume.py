@@ -13,8 +13,8 @@ from broker.cli.client import bootstrap_option, cluster, describe
 from broker.cli.errors import CommandError
 from broker.cli.output import is_for_people, item
 from log.errors import LogError
-from log.records.old_formats import iter_entries
 from log.records.record import Record, iter_records
+from log.records.visibility import with_visibility
 from network.client.cluster_client import ClusterClient
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -187,15 +187,10 @@ class Reader:
             return
         if answer.error_code:
             raise CommandError(f"{self._topic}-{partition}: {describe(answer.error_code, None)}")
-        aborted = sorted((a.first_offset, a.producer_id) for a in answer.aborted_transactions or ())
-        open_ids: set[int] = set()
+        aborted = ((a.first_offset, a.producer_id) for a in answer.aborted_transactions or ())
         try:
-            for batch in iter_entries(answer.records or b""):
-                while aborted and aborted[0][0] <= batch.last_offset:
-                    open_ids.add(aborted.pop(0)[1])
-                if batch.is_control:
-                    open_ids.discard(batch.producer_id)
-                elif not (batch.is_transactional and batch.producer_id in open_ids):
+            for batch, is_visible in with_visibility(answer.records or b"", aborted):
+                if is_visible:
                     for record in iter_records(batch):
                         if record.offset >= position:
                             self.at_end_of_batch = record.offset == batch.last_offset

@@ -14,6 +14,11 @@ from log.topic_partition import TopicPartition
 from network.client.cluster_client import GROUP_COORDINATOR, ClusterClient, ClusterUnavailable
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from network.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from network.protocol.messages.offset_fetch import OffsetFetchRequest
 from timer.clock import SystemClock
 
@@ -174,6 +179,20 @@ def _ask_leader(
         for each in topic.partitions
         if each.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     ]
+
+
+def commit_offsets(client: ClusterClient, group: str, offsets: Mapping[TopicPartition, int]) -> list[int]:
+    """Set the offsets of a group without members. Returns the error codes of those that were refused."""
+    by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
+    for tp, offset in offsets.items():
+        entry = OffsetCommitRequestPartition(
+            partition_index=tp.partition, committed_offset=offset, committed_metadata=""
+        )
+        by_topic.setdefault(tp.topic, []).append(entry)
+    topics = [OffsetCommitRequestTopic(name=name, partitions=each) for name, each in by_topic.items()]
+    request = OffsetCommitRequest(group_id=group, topics=topics)
+    answer = client.call_coordinator(group, GROUP_COORDINATOR, request)
+    return [each.error_code for topic in answer.topics for each in topic.partitions if each.error_code]
 
 
 def new_offsets(

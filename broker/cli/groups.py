@@ -10,6 +10,7 @@ from broker.cli.client import bootstrap_option, cluster, describe
 from broker.cli.errors import CommandError
 from broker.cli.group_offsets import (
     as_partitions,
+    commit_offsets,
     committed_offsets,
     end_offsets,
     new_offsets,
@@ -22,11 +23,6 @@ from network.client.cluster_client import GROUP_COORDINATOR, ClusterClient
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.delete_groups import DeleteGroupsRequest
 from network.protocol.messages.list_groups import ListGroupsRequest
-from network.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from network.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -181,19 +177,7 @@ def reset_offsets(
 
 
 def _commit(client: ClusterClient, group: str, offsets: dict[TopicPartition, int]) -> None:
-    by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
-    for partition, offset in offsets.items():
-        by_topic.setdefault(partition.topic, []).append(
-            OffsetCommitRequestPartition(
-                partition_index=partition.partition, committed_offset=offset, committed_metadata=""
-            )
-        )
-    request = OffsetCommitRequest(
-        group_id=group,
-        topics=[OffsetCommitRequestTopic(name=name, partitions=each) for name, each in by_topic.items()],
-    )
-    answer = client.call_coordinator(group, GROUP_COORDINATOR, request)
-    errors = {each.error_code for topic in answer.topics for each in topic.partitions if each.error_code}
+    errors = set(commit_offsets(client, group, offsets))
     if errors:
         raise CommandError("; ".join(describe(code, None) for code in sorted(errors)))
 

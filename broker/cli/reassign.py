@@ -133,10 +133,7 @@ def execute(
     wait_for_end: bool,
 ) -> None:
     """Start the reassignments of FILE. Replicas go to the log directories that it names for them."""
-    plan = read_reassignment(file)
-    if not plan:
-        line(f"{file} moves nothing.")
-        return
+    plan = _plan(file)
     wanted = {tp: list(each.replicas) for tp, each in plan.items()}
     chosen = directories.wanted_directories(plan)
     with cluster(bootstrap_server) as client:
@@ -179,10 +176,7 @@ def verify(file: str, bootstrap_server: str, preserve_throttles: bool) -> None:
 
     The exit code is 1 when FILE names partitions or brokers that are not there.
     """
-    plan = read_reassignment(file)
-    if not plan:
-        line(f"{file} moves nothing.")
-        return
+    plan = _plan(file)
     wanted = {tp: list(each.replicas) for tp, each in plan.items()}
     chosen = directories.wanted_directories(plan)
     with cluster(bootstrap_server) as client:
@@ -212,10 +206,7 @@ def cancel(file: str, bootstrap_server: str, preserve_throttles: bool) -> None:
 
     The exit code is 1 when FILE names partitions that are not there.
     """
-    wanted = read_reassignment(file)
-    if not wanted:
-        line(f"{file} moves nothing.")
-        return
+    wanted = _plan(file)
     with cluster(bootstrap_server) as client:
         running = ongoing(client)
         stopped = sorted(wanted.keys() & running.keys())
@@ -250,6 +241,15 @@ def list_(bootstrap_server: str) -> None:
             adding=each.adding,
             removing=each.removing,
         )
+
+
+def _plan(file: str) -> Reassignment:
+    """What is in the file; one in which nothing has to move ends the command well."""
+    plan = read_reassignment(file)
+    if not plan:
+        line(f"{file} moves nothing.")
+        click.get_current_context().exit()
+    return plan
 
 
 def start(

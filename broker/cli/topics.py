@@ -10,6 +10,7 @@ from broker.cli.client import bootstrap_option, cluster, describe
 from broker.cli.errors import CommandError
 from broker.cli.output import say
 from broker.cli.presence import check_targets, no_topics
+from broker.config.admin import DELETE, SET
 from network.client.cluster_client import ClusterClient
 from network.client.cluster_metadata import PartitionMetadata, TopicMetadata
 from network.protocol.errors import ErrorCode
@@ -31,7 +32,6 @@ from network.protocol.uuids import ZERO_UUID, to_text
 
 TOPIC_RESOURCE = 2
 DYNAMIC_TOPIC_CONFIG = 1
-_SET, _DELETE = 0, 1
 
 
 @click.group("topics")
@@ -170,8 +170,8 @@ def alter(
     """Change TOPIC: more partitions, other configuration."""
     if partitions is None and not configs and not deleted:
         raise CommandError("nothing to change: give --partitions, --config or --delete-config", exit_code=2)
-    changes = [AlterableConfig(name=k, config_operation=_SET, value=v) for k, v in _pairs(configs)]
-    changes += [AlterableConfig(name=key, config_operation=_DELETE, value=None) for key in deleted]
+    changes = [AlterableConfig(name=k, config_operation=SET, value=v) for k, v in _pairs(configs)]
+    changes += [AlterableConfig(name=key, config_operation=DELETE, value=None) for key in deleted]
     with cluster(bootstrap_server) as client:
         _check(client.metadata([topic]).topics[topic].error, topic)
         if partitions is not None:

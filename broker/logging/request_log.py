@@ -18,6 +18,7 @@ from broker.config.topic_keys import TOPIC_KEYS
 from network.protocol.errors import ErrorCode, ProtocolError
 from network.protocol.message import Struct
 from network.server.request import Request
+from network.server.request_metrics import parts_ns
 
 REQUEST_LOGGER: Final = "kafka.request.logger"
 TRACE: Final = logging.DEBUG - 5
@@ -42,9 +43,7 @@ def log_request(request: Request, done_ns: int) -> None:
 def described(request: Request, done_ns: int) -> dict[str, Any]:
     """What the line says; times are milliseconds."""
     header, connection = request.header, request.connection
-    received, dequeued, ready = request.received_ns, request.dequeued_ns, request.response_ready_ns
-    local_end = request.local_done_ns if received < request.local_done_ns < ready else ready
-    taken = request.response_dequeued_ns
+    queued, local, remote, _, queued_again, sent = map(_ms, parts_ns(request, done_ns))
     time_ns, memory = request.conversion or (0, 0)
     shown: dict[str, Any] = {
         "isForwarded": False,
@@ -62,13 +61,13 @@ def described(request: Request, done_ns: int) -> dict[str, Any]:
         **shown,
         "errors": {ErrorCode.of(code).name: count for code, count in Counter(request.error_codes).items()},
         "connection": connection.id,
-        "totalTimeMs": _ms(received, done_ns),
-        "requestQueueTimeMs": _ms(received, dequeued),
-        "localTimeMs": _ms(dequeued, local_end),
-        "remoteTimeMs": _ms(local_end, ready),
+        "totalTimeMs": _ms(max(0, done_ns - request.received_ns)),
+        "requestQueueTimeMs": queued,
+        "localTimeMs": local,
+        "remoteTimeMs": remote,
         "throttleTimeMs": request.throttle_time_ms,
-        "responseQueueTimeMs": _ms(ready, taken),
-        "sendTimeMs": _ms(taken, done_ns),
+        "responseQueueTimeMs": queued_again,
+        "sendTimeMs": sent,
         "securityProtocol": connection.security_protocol,
         "principal": connection.principal,
         "listener": connection.listener_name,
@@ -81,8 +80,8 @@ def described(request: Request, done_ns: int) -> dict[str, Any]:
     }
 
 
-def _ms(start: int, end: int) -> float:
-    return round((end - start) / _MS, 3) if end > start > 0 else 0.0
+def _ms(nanoseconds: int) -> float:
+    return round(nanoseconds / _MS, 3)
 
 
 def _fields(request: Request) -> Any:

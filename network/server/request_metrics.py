@@ -159,3 +159,27 @@ class RequestMetrics:
             found = self._metrics.meter(GROUP, TYPE, "ErrorsPerSec", request=API[key].name, error=error)
             self._errors[(key, code)] = found
         return found
+
+
+def parts_ns(request: Request, done_ns: int) -> tuple[int, int, int, int, int, int]:
+    """The parts of a request's time: in the queue, local, remote, throttled, in the queue of answers, being sent.
+
+    The throttle's is the time that a quota has held the answer back, which the parts before it do not include.
+    `RequestMetrics.flush` has the same rules, for many at a time and in whole milliseconds.
+    """
+    received, dequeued, ready = request.received_ns, request.dequeued_ns, request.response_ready_ns
+    local, taken = request.local_done_ns, request.response_dequeued_ns
+    # A handler that answered before it returned did all its work locally.
+    local_end = local if received < local < ready else ready
+    return (
+        _between(received, dequeued),
+        _between(dequeued, local_end),
+        _between(local_end, ready),
+        request.throttle_time_ms * _MS,
+        _between(ready, taken),
+        _between(taken, done_ns),
+    )
+
+
+def _between(start_ns: int, end_ns: int) -> int:
+    return end_ns - start_ns if end_ns > start_ns > 0 else 0

@@ -74,7 +74,15 @@ def open_fitted(launch: Launch, name: str, total_bytes: int | None, *, endless: 
     return spark
 
 
-def open_for_topics(launch: Launch, name: str, source_options: Mapping[str, str], *, endless: bool = False) -> Any:
-    """The session of a job that reads these topics."""
-    on_disk = sizes_on_disk(source_options)
+def open_for_topics(
+    launch: Launch,
+    name: str,
+    source_options: Mapping[str, str],
+    on_disk: Mapping[Partition, int] | None = None,
+    *,
+    endless: bool = False,
+) -> Any:
+    """The session of a job that reads these topics. ``on_disk``: what `sizes_on_disk` has said already."""
+    if on_disk is None:
+        on_disk = sizes_on_disk(source_options)
     return open_fitted(launch, name, topic_bytes(source_options, on_disk) if on_disk else None, endless=endless)

@@ -9,7 +9,7 @@ import click
 
 from spark_jobs.jobs.html import bars, heading, page, paragraph, table
 from spark_jobs.jobs.session import Launch, kafka_options, spark_options, topic_options
-from spark_jobs.jobs.sizing import open_fitted, sizes_on_disk, topic_bytes
+from spark_jobs.jobs.sizing import open_for_topics, sizes_on_disk
 
 TIME_BUCKETS = 40
 # Beside key and value a record takes about this on disk before compression: lengths, deltas, its share of the header.
@@ -147,7 +147,7 @@ def main(chosen: dict[str, str], html_path: str, kafka: dict[str, str], launch: 
     """Read the topics once and describe them. --json prints all numbers."""
     source = {**chosen, **kafka}
     on_disk = sizes_on_disk(kafka)
-    spark = open_fitted(launch, "topic-report", topic_bytes(source, on_disk) if on_disk else None)
+    spark = open_for_topics(launch, "topic-report", source, on_disk)
     numbers = measure(spark, source, on_disk)
     Path(html_path).write_text(report(numbers))
     launch.show(numbers if launch.as_json else {"topics": numbers["topics"], "page": html_path})

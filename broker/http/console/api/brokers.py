@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from broker.http.console.api.configs import BROKER, configs
+from broker.config.admin import BROKER_RESOURCE
+from broker.http.console.api.configs import configs
 from broker.http.console.api.question import Question
 from broker.http.console.api.reading import log_dirs
 from network.client.cluster_client import ClusterClient
@@ -70,4 +71,9 @@ def broker(client: ClusterClient, question: Question) -> Any:
         for result in answer.results
         if result.log_dir
     ]
-    return {"id": broker_id, "dirs": directories, "silent": silent, "configs": configs(client, BROKER, str(broker_id))}
+    return {
+        "id": broker_id,
+        "dirs": directories,
+        "silent": silent,
+        "configs": configs(client, BROKER_RESOURCE, str(broker_id)),
+    }

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from broker.cli.errors import CommandError
-from broker.cli.group_offsets import Target, committed_offsets, new_offsets
+from broker.cli.group_offsets import Target, commit_offsets, committed_offsets, new_offsets
 from broker.cli.group_view import view
-from broker.http.console.api.configs import TOPIC
+from broker.config.admin import DELETE, SET, TOPIC_RESOURCE
 from broker.http.console.api.question import Question, cluster_refused, refused
 from log.topic_partition import TopicPartition
-from network.client.cluster_client import GROUP_COORDINATOR, ClusterClient
+from network.client.cluster_client import ClusterClient
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from network.protocol.messages.delete_records import (
@@ -24,11 +24,6 @@ from network.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from network.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 
 if TYPE_CHECKING:
     from broker.http.console.room import Reader
@@ -36,7 +31,6 @@ if TYPE_CHECKING:
 TIMEOUT_MS = 5_000
 MAX_CONFIGS = 50
 MAX_PARTITIONS = 10_000
-_SET, _DELETE = 0, 1
 _TARGETS = ("to_earliest", "to_latest", "to_offset", "to_datetime", "shift_by")
 
 
@@ -72,12 +66,15 @@ def delete_topic(client: ClusterClient, question: Question) -> Any:
 def alter_config(client: ClusterClient, question: Question) -> Any:
     """One key of one topic; without a value it goes back to its default."""
     name, value = question.text("key"), question.text("value", maximum=10_000)
+    resets = bool(question.number("reset", 0, high=1))
     change = AlterableConfig(
         name=name,
-        config_operation=_DELETE if question.number("reset", 0, high=1) else _SET,
-        value=None if question.number("reset", 0, high=1) else value,
+        config_operation=DELETE if resets else SET,
+        value=None if resets else value,
     )
-    resource = AlterConfigsResource(resource_type=TOPIC, resource_name=question.text("topic"), configs=[change])
+    resource = AlterConfigsResource(
+        resource_type=TOPIC_RESOURCE, resource_name=question.text("topic"), configs=[change]
+    )
     (result,) = client.call_controller(IncrementalAlterConfigsRequest(resources=[resource])).responses
     _check(result.error_code, result.error_message)
     return {}
@@ -117,20 +114,9 @@ def reset_offsets(client: ClusterClient, question: Question) -> Any:
     except CommandError as error:
         raise cluster_refused(str(error)) from None
     if question.number("execute", 0, high=1):
-        _commit(client, group, topic, offsets)
+        for code in commit_offsets(client, group, offsets):
+            _check(code, None)
     return {"offsets": [[tp.partition, committed.get(tp), offset] for tp, offset in sorted(offsets.items())]}
-
-
-def _commit(client: ClusterClient, group: str, topic: str, offsets: dict[TopicPartition, int]) -> None:
-    rows = [
-        OffsetCommitRequestPartition(partition_index=tp.partition, committed_offset=offset, committed_metadata="")
-        for tp, offset in offsets.items()
-    ]
-    request = OffsetCommitRequest(group_id=group, topics=[OffsetCommitRequestTopic(name=topic, partitions=rows)])
-    answer = client.call_coordinator(group, GROUP_COORDINATOR, request)
-    for answered in answer.topics:
-        for each in answered.partitions:
-            _check(each.error_code, None)
 
 
 def _confirmed(question: Question, name: str) -> None:

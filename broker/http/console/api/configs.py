@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from broker.config.admin import BROKER_RESOURCE
+from broker.config.view import Source
 from network.client.cluster_client import ClusterClient
 from network.client.connection import AuthenticationFailed, ConnectionFailed
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
-TOPIC, BROKER = 2, 4
-
 SOURCES = {
-    1: "topic",
-    2: "broker, dynamic",
-    3: "cluster, dynamic",
-    4: "broker's file",
-    5: "default",
-    6: "broker's logger",
+    Source.TOPIC: "topic",
+    Source.DYNAMIC_BROKER: "broker, dynamic",
+    Source.DYNAMIC_DEFAULT: "cluster, dynamic",
+    Source.STATIC: "broker's file",
+    Source.DEFAULT: "default",
+    Source.LOGGER: "broker's logger",
 }
 _TIMEOUT_MS = 3_000
 
@@ -29,7 +29,7 @@ def configs(client: ClusterClient, kind: int, name: str) -> Any:
         include_documentation=True,
     )
     try:
-        if kind == BROKER:
+        if kind == BROKER_RESOURCE:
             answer = client.call_broker(int(name), request, _TIMEOUT_MS)
         else:
             answer = client.call_any(request, _TIMEOUT_MS)

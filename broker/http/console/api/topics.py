@@ -5,8 +5,9 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Any
 
+from broker.config.admin import TOPIC_RESOURCE
 from broker.http.console.access import Problem
-from broker.http.console.api.configs import TOPIC, configs
+from broker.http.console.api.configs import configs
 from broker.http.console.api.question import Question
 from broker.http.console.api.reading import EARLIEST, LATEST, log_dirs, offsets, replica_sizes
 from log.topic_partition import TopicPartition
@@ -98,5 +99,5 @@ def topic(client: ClusterClient, question: Question) -> Any:
             for each in found.partitions.values()
         ],
         "silent": silent,
-        "configs": configs(client, TOPIC, name),
+        "configs": configs(client, TOPIC_RESOURCE, name),
     }

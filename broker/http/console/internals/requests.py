@@ -11,6 +11,8 @@ from collections.abc import Callable
 from heapq import heappush, heappushpop
 from typing import TYPE_CHECKING, Any
 
+from network.server.request_metrics import parts_ns
+
 if TYPE_CHECKING:
     from network.server.request import Request
     from network.server.request_metrics import RequestLog
@@ -87,24 +89,6 @@ class RequestWatch:
             },
             "slowest": [one for _, _, one in sorted(slowest, reverse=True)],
         }
-
-
-def parts_ns(request: Request, done_ns: int) -> tuple[int, ...]:
-    """The six parts of a request's time, in the order of `PARTS`. The throttle's is the time that a quota has held the
-    answer back, which the parts before it do not include."""
-    received, dequeued, ready = request.received_ns, request.dequeued_ns, request.response_ready_ns
-    local = request.local_done_ns
-    # A handler that answered before it returned did all its work locally.
-    local_end = local if received < local < ready else ready
-    taken = request.response_dequeued_ns
-    return (
-        max(0, dequeued - received),
-        max(0, local_end - dequeued) if dequeued > 0 else 0,
-        max(0, ready - local_end),
-        request.throttle_time_ms * _MS,
-        max(0, taken - ready) if taken > 0 else 0,
-        max(0, done_ns - taken) if taken > 0 else 0,
-    )
 
 
 def _one(request: Request, parts: tuple[int, ...]) -> dict[str, Any]:

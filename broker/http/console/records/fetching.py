@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from broker.http.console.api.reading import BROKER_TIMEOUT_MS
 from log.errors import LogError
-from log.records.old_formats import iter_entries
 from log.records.record import Record, iter_records
+from log.records.visibility import with_visibility
 from log.topic_partition import TopicPartition
 from network.client.connection import AuthenticationFailed, ConnectionFailed
 from network.protocol.errors import ApiError, ErrorCode
@@ -102,14 +102,6 @@ def _read(answer: Any, position: int) -> Fetched:
 def _batches(answer: Any) -> Iterator[tuple[int, list[Record]]]:
     """Each batch: the offset behind it, and its records; none of control batches and of aborted transactions, where
     the answer says which were."""
-    aborted = sorted((each.first_offset, each.producer_id) for each in answer.aborted_transactions or ())
-    open_ids: set[int] = set()
-    for batch in iter_entries(answer.records or b""):
-        while aborted and aborted[0][0] <= batch.last_offset:
-            open_ids.add(aborted.pop(0)[1])
-        records: list[Record] = []
-        if batch.is_control:
-            open_ids.discard(batch.producer_id)
-        elif not (batch.is_transactional and batch.producer_id in open_ids):
-            records = list(iter_records(batch, BATCH_BYTES))
-        yield batch.last_offset + 1, records
+    aborted = ((each.first_offset, each.producer_id) for each in answer.aborted_transactions or ())
+    for batch, is_visible in with_visibility(answer.records or b"", aborted):
+        yield batch.last_offset + 1, list(iter_records(batch, BATCH_BYTES)) if is_visible else []

@@ -15,6 +15,7 @@ import pytest
 from network.oauth import login
 from network.oauth.access_token import AccessToken, NoTokenNow, TokenError
 from network.oauth.kept_token import KeptToken
+from network.oauth.keys import HANDLER, URL
 from network.sasl.clients import client_mechanism
 from network.sasl.jaas import JaasError
 from network.sasl.mechanism import SaslError
@@ -35,7 +36,7 @@ def server() -> Iterator[TokenServer]:
 
 
 def kept(url: str, options: dict[str, str] | None = None, /, **keys: str) -> KeptToken:
-    values = {login.HANDLER: login.ENDPOINT_HANDLERS[1], login.URL: url, **QUICK, **keys}
+    values = {HANDLER: login.ENDPOINT_HANDLERS[1], URL: url, **QUICK, **keys}
     made = login.kept_token(values.get, CREDENTIALS | (options or {}), CLOCK)
     assert made is not None
     return made
@@ -47,7 +48,7 @@ def test_what_is_asked_and_sent(server: TokenServer) -> None:
     assert server.asked == [("me", {"grant_type": "client_credentials", "scope": "read & write"})]
     claims = json.loads(base64.urlsafe_b64decode(token.text.split(".")[1] + "=="))
     assert (token.expires_ms, token.issued_ms) == (claims["exp"] * 1000, claims["iat"] * 1000)
-    values = {login.HANDLER: login.ENDPOINT_HANDLERS[0], login.URL: server.url}
+    values = {HANDLER: login.ENDPOINT_HANDLERS[0], URL: server.url}
     first = client_mechanism("OAUTHBEARER", CREDENTIALS | options, CLOCK, values.get)().evaluate(b"")
     assert first is not None
     assert first.startswith(b"n,,\x01auth=Bearer ey")
@@ -175,7 +176,7 @@ class Own:
 
 
 def test_a_class_of_ones_own(server: TokenServer) -> None:
-    values = {login.HANDLER: f"{__name__}:Own"}
+    values = {HANDLER: f"{__name__}:Own"}
     made = login.kept_token(values.get, CREDENTIALS, CLOCK)
     assert made is not None
     token = AccessToken("opaque", CLOCK.wall_ms() + 60_000)
@@ -194,13 +195,13 @@ def test_a_class_of_ones_own(server: TokenServer) -> None:
 @pytest.mark.parametrize(
     ("keys", "options", "why"),
     [
-        ({login.HANDLER: ""}, {}, "has no effect without sasl.login.callback.handler.class="),
-        ({login.URL: ""}, {}, "is not set"),
-        ({login.URL: "ftp://h/x"}, {}, "no http:, https: or file: URL"),
-        ({login.URL: f"http://me:{SECRET}@h/x"}, {}, "must not hold"),
+        ({HANDLER: ""}, {}, "has no effect without sasl.login.callback.handler.class="),
+        ({URL: ""}, {}, "is not set"),
+        ({URL: "ftp://h/x"}, {}, "no http:, https: or file: URL"),
+        ({URL: f"http://me:{SECRET}@h/x"}, {}, "must not hold"),
         ({}, {"clientSecret": ""}, "no option clientSecret"),
         ({}, {"extension_auth": SECRET}, "Extension name auth is invalid"),
-        ({login.HANDLER: "com.example.Handler"}, {}, "is a Java class"),
+        ({HANDLER: "com.example.Handler"}, {}, "is a Java class"),
         ({"sasl.login.refresh.window.factor": "0.3"}, {}, "not between 0.5 and 1.0"),
         ({"sasl.login.refresh.buffer.seconds": "x"}, {}, "x is no number"),
         ({"sasl.login.read.timeout.ms": "-1"}, {}, "no time in milliseconds"),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from broker.http.console.internals.requests import PARTS, SLOWEST, RequestWatch, parts_ns
+from broker.http.console.internals.requests import PARTS, SLOWEST, RequestWatch
+from network.server.request_metrics import parts_ns
 
 MS = 1_000_000
 
