@@ -54,6 +54,13 @@ export class Notices {
     replace(this.element, found.map(([kind, line]) => note(kind, line)));
   }
 
+  // A question that failed is told of, unless the view has ended; that a login is wanted is not the view's to say.
+  failed(error) {
+    if (error.name === "AbortError") return;
+    if (error.status === 401) throw error;
+    this.show([["bad", error.message]]);
+  }
+
   silent(silent, what) {
     const names = Object.keys(silent ?? {});
     if (!names.length) return null;

@@ -40,9 +40,7 @@ export async function show({ page, life, args, facts }) {
       replace(dirs, found.dirs.length ? found.dirs.map(directory) : h("p", { class: "muted" }, "Not told: it needs Describe on the cluster, and a broker that answers."));
       configs.draw();
     } catch (error) {
-      if (error.name === "AbortError") return;
-      if (error.status === 401) throw error;
-      notices.show([["bad", error.message]]);
+      notices.failed(error);
     }
   });
 }

@@ -50,14 +50,12 @@ export async function show({ page, life, args, facts }) {
     try {
       latest = await get("group", { id }, life.signal);
     } catch (error) {
-      if (error.name === "AbortError") return;
-      if (error.status === 401) throw error;
       if (error.status === 404 || error.status === 403) {
         replace(page, head({ crumb: ["Groups", "#/groups"], title: id }), empty(error.message, h("a", { href: "#/groups" }, "All groups")));
         life.end();
         return;
       }
-      notices.show([["bad", error.message]]);
+      notices.failed(error);
       return;
     }
     names = new Map(latest.members.map((member) => [member.id, member.client]));

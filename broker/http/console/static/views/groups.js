@@ -59,9 +59,7 @@ export async function show({ page, main, life }) {
       notices.show([notices.silent(found.silent, "groups")]);
       draw();
     } catch (error) {
-      if (error.name === "AbortError") return;
-      if (error.status === 401) throw error;
-      notices.show([["bad", error.message]]);
+      notices.failed(error);
     }
   });
 }

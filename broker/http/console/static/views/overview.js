@@ -48,9 +48,7 @@ export async function show({ page, life, facts }) {
       ]));
       table.setRows(seen.brokers);
     } catch (error) {
-      if (error.name === "AbortError") return;
-      if (error.status === 401) throw error;
-      notices.show([["bad", error.message]]);
+      notices.failed(error);
     }
   });
   life.every(20000, async () => {

@@ -38,9 +38,7 @@ export async function show({ page, main, life }) {
       notices.show([]);
       draw();
     } catch (error) {
-      if (error.name === "AbortError") return;
-      if (error.status === 401) throw error;
-      notices.show([["bad", error.message]]);
+      notices.failed(error);
     }
   });
 }

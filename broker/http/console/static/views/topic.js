@@ -46,14 +46,12 @@ export async function show({ page, life, args, facts }) {
     try {
       latest = await get("topic", { name }, life.signal);
     } catch (error) {
-      if (error.name === "AbortError") return;
-      if (error.status === 401) throw error;
       if (error.status === 404 || error.status === 403) {
         replace(page, head({ crumb: ["Topics", "#/topics"], title: name }), empty(error.message, h("a", { href: "#/topics" }, "All topics")));
         life.end();
         return;
       }
-      notices.show([["bad", error.message]]);
+      notices.failed(error);
       return;
     }
     const { partitions } = latest;

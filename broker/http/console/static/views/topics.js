@@ -43,9 +43,7 @@ export async function show({ page, main, life, facts }) {
       notices.show([]);
       draw();
     } catch (error) {
-      if (error.name === "AbortError") return;
-      if (error.status === 401) throw error;
-      notices.show([["bad", error.message]]);
+      notices.failed(error);
     }
   }
 

@@ -40,9 +40,7 @@ export async function show({ page, life, args }) {
       ]));
       table.setRows(found.partitions);
     } catch (error) {
-      if (error.name === "AbortError") return;
-      if (error.status === 401) throw error;
-      notices.show([["bad", error.message]]);
+      notices.failed(error);
     }
   });
 }

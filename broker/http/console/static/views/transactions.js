@@ -35,9 +35,7 @@ export async function show({ page, main, life }) {
       notices.show([notices.silent(answer.silent, "transactions")]);
       draw();
     } catch (error) {
-      if (error.name === "AbortError") return;
-      if (error.status === 401) throw error;
-      notices.show([["bad", error.message]]);
+      notices.failed(error);
     }
   });
 }
