@@ -7,7 +7,6 @@ that skip into a failure.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
@@ -18,11 +17,11 @@ import pytest
 
 from broker.cli.errors import MissingPrerequisiteError
 from broker.dev.java import find_java
+from tests.support.fetched import fetched_once
 
 VERSION = "3.9.1"
 ROOT = Path(__file__).resolve().parents[2]
 FETCH_TIMEOUT_S = 900
-_COMPLETE = ".complete"
 
 LOG4J = """\
 log4j.rootLogger=INFO, out
@@ -61,13 +60,7 @@ def libraries(version: str = VERSION) -> Path:
     if match is None or int(match[1]) < 17:
         raise ReferenceUnavailableError(f"Apache Kafka needs Java 17 or newer, found: {shown.splitlines()[:1]}")
     folder = cache_folder() / f"kafka-{version}" / "libs"
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder.parent / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / _COMPLETE).exists():
-            _fetch(version, folder)
-            (folder / _COMPLETE).touch()
-    return folder
+    return fetched_once(folder, lambda: _fetch(version, folder))
 
 
 def _fetch(version: str, folder: Path) -> None:

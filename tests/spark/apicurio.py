@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import subprocess
@@ -20,6 +19,7 @@ from broker.dev.polling import wait_until
 from broker.dev.processes import ManagedProcess, free_ports
 from tests.reference.kafka import cache_folder
 from tests.support.cluster import CLOCK, HOST
+from tests.support.fetched import fetched_once
 
 VERSION = "2.6.13.Final"
 ARTIFACT = f"io.apicurio:apicurio-registry-app:{VERSION}:tar.gz:all"
@@ -35,13 +35,7 @@ class RegistryUnavailableError(Exception):
 def program() -> Path:
     """The registry's jar, fetched once. Raises RegistryUnavailableError."""
     folder = cache_folder() / f"apicurio-{VERSION}"
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / ".complete").exists():
-            _fetch(folder)
-            (folder / ".complete").touch()
-    return folder / RUNNER
+    return fetched_once(folder, lambda: _fetch(folder)) / RUNNER
 
 
 def _fetch(folder: Path) -> None:

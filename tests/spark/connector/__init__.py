@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import subprocess
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.reference.kafka import cache_folder
+from tests.support.fetched import fetched_once
 
 VERSION = "4.2.0"
 FETCH_TIMEOUT_S = 900
@@ -23,13 +23,7 @@ class ConnectorUnavailableError(Exception):
 def jars() -> list[Path]:
     """The jars. Raises ConnectorUnavailableError."""
     folder = cache_folder() / f"spark-connector-{VERSION}"
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / ".complete").exists():
-            _fetch(folder)
-            (folder / ".complete").touch()
-    return sorted(folder.glob("*.jar"))
+    return sorted(fetched_once(folder, lambda: _fetch(folder)).glob("*.jar"))
 
 
 def _fetch(folder: Path) -> None:
