@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from playwright.sync_api import Browser, expect
 
@@ -19,14 +20,25 @@ from tests.support.cluster import Cluster
 
 @pytest.fixture
 def load(cluster: Cluster) -> Iterator[None]:
-    """Somebody writes all the time, whose client id means harm."""
+    """Somebody writes and reads all the time, whose client id means harm. His reads of a topic in which nothing comes
+    take longer than any follower's, so they are among the slowest requests of every sample."""
     stop = threading.Event()
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    if "quiet" not in admin.list_topics(timeout=30).topics:
+        admin.create_topics([NewTopic("quiet", 3, 3)])["quiet"].result(60)
+    settings: dict[str, Any] = {
+        "bootstrap.servers": cluster.bootstrap, "client.id": HARM, "group.id": "quiet", "fetch.wait.max.ms": 900
+    }  # fmt: skip
 
     def write() -> None:
         producer = Producer({"bootstrap.servers": cluster.bootstrap, "client.id": HARM})
+        consumer = Consumer(settings)
+        consumer.assign([TopicPartition("quiet", number) for number in range(3)])
         while not stop.wait(0.01):
             producer.produce("orders", value=b"x" * 100)
             producer.poll(0)
+            consumer.poll(0)
+        consumer.close()
         producer.flush(30)
 
     thread = threading.Thread(target=write)
