@@ -75,3 +75,24 @@ def stack(docker: Engine, tmp_path: Path) -> Iterator[Stack]:
         yield stack
     finally:
         stack.down()
+
+
+@pytest.fixture
+def secured(docker: Engine, tmp_path: Path) -> Iterator[Stack]:
+    """Up, with the files for clients in ``tmp_path / "security"``."""
+    made = Stack(
+        docker,
+        base_image=BASE_TAG,
+        zookeeper_image="odradek-test-zookeeper:1",
+        files=("docker-compose.secure.yml",),
+        security_directory=tmp_path / "security",
+    )
+    try:
+        made.compose("up", "-d", "--build")
+        docker.run("docker", "cp", f"{made.container('broker-0')}:/security/host", str(tmp_path / "security"))
+        docker.environment["ODRADEK_COMMAND_CONFIG"] = str(tmp_path / "security" / "admin.properties")
+        made.wait(3)
+        yield made
+    finally:
+        docker.environment.pop("ODRADEK_COMMAND_CONFIG", None)
+        made.down()
