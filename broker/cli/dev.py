@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -112,8 +113,9 @@ def _tell(text: str) -> None:
 
 
 def _more(supervisor: Supervisor) -> str:
-    """What else is told of a cluster that serves."""
-    console = f"console: {supervisor.cluster.consoles[0]}\n" if supervisor.cluster.consoles else ""
+    """What else is told of a cluster that serves; where the console is only to a person: programs read one line."""
+    shows = supervisor.cluster.consoles and sys.stdout.isatty()
+    console = f"console: {supervisor.cluster.consoles[0]}\n" if shows else ""
     if supervisor.security is None:
         return console
     from broker.dev.client_texts import client_texts

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pty
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -15,7 +18,7 @@ from broker.dev.polling import wait_until
 from broker.dev.processes import free_ports, is_listening
 from network.client.cluster_client import ClusterClient
 from network.protocol.errors import ApiError
-from tests.support.cluster import CLOCK, HOST, ROOT
+from tests.support.cluster import CLOCK, HOST, ROOT, python_environment
 from tests.support.dev_command import TIMEOUT_MS, Command, processes_below
 
 JAVA_ZOOKEEPER = ["zookeeper", "--java"]
@@ -242,3 +245,26 @@ def test_the_first_steps_are_shown() -> None:
         "produce",
         "consume",
     ]
+
+
+def test_a_terminal_is_told_where_the_console_is(tmp_path: Path) -> None:
+    """A program that reads the output finds one line, as the first test says."""
+    reader, terminal = pty.openpty()
+    environment = {**os.environ, **python_environment(), "TMPDIR": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "broker", "dev", "--brokers", "1", "--port", "0"]
+    shown = b""
+    with subprocess.Popen(command, stdout=terminal, stderr=terminal, cwd=ROOT, env=environment) as process:
+        os.close(terminal)
+        try:
+            while b"/console/" not in shown:
+                shown += os.read(reader, 4096)
+            address = shown.decode().split("console: ")[1].split()[0]
+            with urlopen(address, timeout=30) as answer:
+                assert b"<title>Odradek</title>" in answer.read()
+        finally:
+            process.terminate()
+            with contextlib.suppress(OSError):  # the terminal is gone
+                while os.read(reader, 4096):
+                    pass
+            os.close(reader)
+            process.wait(60)
