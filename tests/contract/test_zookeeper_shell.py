@@ -46,7 +46,9 @@ close
 """
 # Of each server and each moment its own.
 OWN = (
-    (re.compile(r"^(cZxid|mZxid|pZxid|ephemeralOwner) = 0x[0-9a-f]{2,}$"), r"\1 = own"),
+    (re.compile(r"^(cZxid|mZxid|pZxid) = 0x[0-9a-f]+$"), r"\1 = own"),
+    # 0x0 is nobody's.
+    (re.compile(r"^(ephemeralOwner) = 0x[0-9a-f]{2,}$"), r"\1 = own"),
     (re.compile(r"^(ctime|mtime) = .*$"), r"\1 = own"),
     (re.compile(r"127\.0\.0\.1:\d+"), "HOST:PORT"),
     (re.compile(r"0x[0-9a-f]{8,}"), "own"),

@@ -163,6 +163,8 @@ def test_the_first_batch_waits_for_no_minimum(spark: Any, cluster: Cluster, tmp_
             assert topic in source["description"]
         finally:
             query.stop()
+    lag = reports[1].pop("offsetsBehindLatest")
+    assert lag == json.dumps({topic: {"0": 0, "1": 0}})  # ours alone: the lag of each partition
     assert reports[0] == reports[1]
 
 
