@@ -1,12 +1,15 @@
 """CPU that a broker spends on one request, from the bytes read to the answer written.
 
     python -m benchmarks.request_path [--quick] [--json] [--top N] [--window N]
+    python -m benchmarks.request_path --check | --store
 
 A whole broker runs in this process, but for the requests that are measured the network layer's reader is driven from
 here, over a socket pair: no event loop, no other thread and no scheduler is in the figure, so it moves by a few percent
 where rates on a shared machine move by half. `us` is the smallest CPU time of many rounds of `--window` requests (32)
 read at once, as a client that does not wait for answers sends them; `bytecodes` is how many instructions the
 interpreter executed for a request, which is the same in every run. `--top N` names the functions that executed most.
+`--check` only counts, on the embedded ZooKeeper, and ends with 1 and names if more than is stored in
+`request_path.json` is needed; `--store` renews that file (see `benchmarks.bytecode_bound`).
 
 Workloads: Produce of one record of 100 bytes (acks 1), Produce of 100 such records, Fetch of one such batch.
 """
@@ -30,10 +33,12 @@ from typing import Any, cast
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import bytecode_bound
 from benchmarks.targets import BROKER_SETTINGS, CLOCK, HOST, start_zookeeper
 from broker.config.kafka_config import KafkaConfig
 from broker.dev.polling import wait_until
 from broker.dev.processes import free_ports
+from broker.dev.zookeeper import EmbeddedZooKeeper
 from broker.requests.dispatcher import Dispatcher
 from broker.requests.inline_apis import inline_rule
 from broker.requests.registry import handlers_for
@@ -54,6 +59,7 @@ from network.server.server_connection import ServerConnection
 from network.server.transport import PlaintextTransport
 
 TOPIC = "t"
+_WARM_UP, _COUNTED = 20, 3
 PRODUCE, FETCH = (0, 7), (1, 11)
 
 
@@ -134,7 +140,8 @@ class DrivenConnection:
 class Outcome:
     us: float
     bytecodes: float
-    top: list[tuple[str, float]]
+    functions: dict[str, float]
+    """Bytecodes of each, those that executed most first."""
 
 
 def count_bytecodes(work: Callable[[], None]) -> Counter[CodeType]:
@@ -164,18 +171,26 @@ def measure(path: DrivenConnection, frames: bytes, window: int, rounds: int) -> 
         path.receive(window)
         return spent
 
-    for _ in range(20):
+    def counted() -> Counter[CodeType]:
+        path.send(frames)
+        counts = count_bytecodes(path.serve)
+        path.receive(window)
+        return counts
+
+    for _ in range(_WARM_UP):
         once()
-    best = min(once() for _ in range(rounds))
-    path.send(frames)
-    counts = count_bytecodes(path.serve)
-    path.receive(window)
+    best = min(once() for _ in range(rounds)) if rounds else 0
+    # Least of few: now and then a request has to do what is due once a second.
+    counts = min((counted() for _ in range(_COUNTED)), key=Counter.total)
     root = str(Path(__file__).resolve().parents[1]) + "/"
-    top = [
-        (f"{code.co_filename.removeprefix(root)} {code.co_name}", count / window)
-        for code, count in counts.most_common()
-    ]
-    return Outcome(best / window / 1000, counts.total() / window, top)
+    functions: Counter[str] = Counter()
+    for code, count in counts.items():
+        functions[f"{code.co_filename.removeprefix(root)} {code.co_qualname}"] += count
+    return Outcome(
+        best / window / 1000,
+        counts.total() / window,
+        {name: count / window for name, count in functions.most_common()},
+    )
 
 
 def batch(records: int) -> bytes:
@@ -237,19 +252,50 @@ def run(directory: Path, zookeeper: str, window: int, rounds: int) -> dict[str, 
         broker.shutdown()
 
 
+def start_embedded(directory: Path) -> EmbeddedZooKeeper:
+    server = EmbeddedZooKeeper(directory / "zookeeper", free_ports(1)[0], directory / "zookeeper.log")
+    server.wait_until_ready(CLOCK)
+    return server
+
+
+def check(measured: dict[str, dict[str, float]]) -> None:
+    """Ends the process with 1 if a path has grown, with 3 if nothing is stored of this CPython."""
+    version = bytecode_bound.this_version()
+    stored = bytecode_bound.load().get(version)
+    if stored is None:
+        print(f"nothing is stored of CPython {version}", file=sys.stderr)
+        sys.exit(3)
+    told = bytecode_bound.grown(measured, stored)
+    if told:
+        print("\n".join([*told, "If it is meant: python -m benchmarks.request_path --store"]))
+        sys.exit(1)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.request_path", description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
     parser.add_argument("--top", type=int, default=0, help="name so many functions")
     parser.add_argument("--window", type=int, default=32, help="small requests that are read at once")
+    bound = parser.add_mutually_exclusive_group()
+    bound.add_argument("--check", action="store_true", help="fail if more bytecodes than stored are needed")
+    bound.add_argument("--store", action="store_true", help="store the bytecodes")
     options = parser.parse_args(arguments)
+    counts_only = options.check or options.store
+    rounds = 0 if counts_only else 100 if options.quick else 600
     with tempfile.TemporaryDirectory(prefix="request-path-") as name:
-        server = start_zookeeper(Path(name))
+        server = start_embedded(Path(name)) if counts_only else start_zookeeper(Path(name))
         try:
-            found = run(Path(name), server.connect, options.window, 100 if options.quick else 600)
+            found = run(Path(name), server.connect, options.window, rounds)
         finally:
             server.stop()
+    if counts_only:
+        measured = {name: each.functions for name, each in found.items()}
+        if options.store:
+            bytecode_bound.store(measured)
+        else:
+            check(measured)
+        return
     if options.json:
         print(json.dumps({name: {"us": each.us, "bytecodes": each.bytecodes} for name, each in found.items()}))
         return
@@ -261,7 +307,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     console = Console(width=120)
     console.print(table)
     for name, each in found.items():
-        for function, count in each.top[: options.top]:
+        for function, count in list(each.functions.items())[: options.top]:
             console.print(f"{name}: {count:7.1f} {function}", markup=False, highlight=False)
 
 
