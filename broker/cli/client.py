@@ -11,8 +11,8 @@ import click
 
 from broker.cli.cures import CURES, unreachable
 from broker.cli.errors import CommandError
-from broker.cli.output import output_option
-from broker.cli.profiles import SERVERS, find
+from broker.cli.output import output_option, prefer
+from broker.cli.profiles import SERVERS, Found, find
 from log.files.properties_text import parse_properties
 from network.client.cluster_client import ClusterClient
 from network.client.connection import SocketWrapper
@@ -73,7 +73,7 @@ def servers_option(function: F) -> F:
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         envvar="ODRADEK_COMMAND_CONFIG",
         expose_value=False,
-        callback=_remember(_COMMAND_CONFIG),
+        callback=_remember_config,
         help="Properties file with the keys of Kafka's Java clients: security.protocol, sasl.mechanism, "
         "sasl.jaas.config.",
     )(function)
@@ -95,6 +95,12 @@ def _remember(name: str) -> Callable[[click.Context, click.Parameter, Any], None
     return remember
 
 
+def _remember_config(context: click.Context, parameter: click.Parameter, file: Path | None) -> None:
+    """The file of the line counts more than that of a profile, and that of the environment less."""
+    said = context.get_parameter_source(str(parameter.name)) is click.core.ParameterSource.COMMANDLINE
+    context.meta[_COMMAND_CONFIG] = (file, said)
+
+
 def _address(context: click.Context, _: click.Parameter, value: str | None) -> str | None:
     if context.resilient_parsing:  # a shell completes the line
         return value
@@ -104,7 +110,9 @@ def _address(context: click.Context, _: click.Parameter, value: str | None) -> s
     if value:
         return value
     found = find(profile)
-    context.meta[_FOUND_CONFIG] = found.command_config
+    context.meta[_FOUND_CONFIG] = found
+    if found.output is not None:
+        prefer(context, found.output)
     return found.servers
 
 
@@ -135,17 +143,21 @@ def cluster(servers: str) -> Iterator[ClusterClient]:
 
 
 def command_security() -> SocketWrapper | None:
-    """What the file of ``--command-config`` asks for, else that of the running `odradek dev`. Raises CommandError."""
+    """What the file of ``--command-config`` asks for, else that of the profile, the environment or the running
+    `odradek dev`. Raises CommandError."""
     context = click.get_current_context(silent=True)
     meta = {} if context is None else context.meta
-    file = meta.get(_COMMAND_CONFIG) or meta.get(_FOUND_CONFIG)
+    own, said = meta.get(_COMMAND_CONFIG, (None, False))
+    found: Found = meta.get(_FOUND_CONFIG, Found(""))
+    file = own if said or (found.profile is None and own is not None) else found.command_config or own
     if file is None:
         return None
     try:
         properties = parse_properties(file.read_text(encoding="utf-8"))
         return client_security({"client.id": CLIENT_ID, **properties}, SystemClock())
     except (OSError, ValueError) as error:
-        raise CommandError(f"--command-config {file}: {error}", exit_code=2) from None
+        where = "--command-config" if file is own else "command-config"
+        raise CommandError(f"{where} {file}: {error}", exit_code=2) from None
 
 
 def describe(code: int, message: str | None) -> str:

@@ -28,6 +28,7 @@ COMMANDS = {
     "log": ("broker.cli.log", "Dump and verify files of a data directory."),
     "log-dirs": ("broker.cli.log_dirs", "Show log directories, their replicas and their disks."),
     "produce": ("broker.cli.produce", "Send lines of standard input to a topic."),
+    "profile": ("broker.cli.profile", "Keep clusters by name: addresses, login, form of the output."),
     "reassign": ("broker.cli.reassign", "Move replicas between brokers."),
     "server": ("broker.cli.server", "Run one broker."),
     "spark": ("broker.cli.spark", "Run the Spark jobs, or package them."),

@@ -23,6 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 FORMS = ("table", "json", "yaml")
 _FORM = "odradek.output.form"
+_SAID = "odradek.output.said"
 _LIST = "odradek.output.list"
 _WRITTEN = "odradek.output.written"
 
@@ -34,7 +35,7 @@ def output_option(function: F) -> F:
         "output_json",
         is_flag=True,
         expose_value=False,
-        callback=lambda context, _, given: _choose(context, "json") if given else None,
+        callback=lambda context, _, given: _choose(context, "json", said=True) if given else None,
         help="The same as --output json.",
     )(function)
     return click.option(
@@ -45,15 +46,26 @@ def output_option(function: F) -> F:
         show_default=True,
         expose_value=False,
         is_eager=True,  # so that --json, wherever it stands, has the last word
-        callback=lambda context, _, form: _choose(context, form),
+        callback=lambda context, parameter, form: _choose(context, form, said=_is_said(context, parameter)),
         help="For a person, or for a program.",
     )(function)
 
 
-def _choose(context: click.Context, form: str) -> None:
+def prefer(context: click.Context, form: str) -> None:
+    """The form of a command whose line says none; nothing where a command has no forms."""
+    if _FORM in context.meta and not context.meta[_SAID]:
+        context.meta[_FORM] = form
+
+
+def _is_said(context: click.Context, parameter: click.Parameter) -> bool:
+    return context.get_parameter_source(str(parameter.name)) is click.core.ParameterSource.COMMANDLINE
+
+
+def _choose(context: click.Context, form: str, *, said: bool) -> None:
     if _FORM not in context.meta:
         context.call_on_close(lambda: _finish(context))
     context.meta[_FORM] = form
+    context.meta[_SAID] = said
 
 
 def _finish(context: click.Context) -> None:

@@ -8,6 +8,10 @@ ODRADEK_PROFILES names, else ``odradek/profiles.toml`` in the user's configurati
 
     [staging]
     bootstrap-server = "kafka-1:9092,kafka-2:9092"
+    command-config = "staging.properties"
+    output = "json"
+
+A relative path is seen from the profile file; `output` is the form where neither --output nor --json says one.
 """
 
 from __future__ import annotations
@@ -21,20 +25,27 @@ from typing import NamedTuple
 import click
 
 from broker.cli.errors import CommandError
+from broker.cli.output import FORMS
 
 SERVERS = "ODRADEK_BOOTSTRAP_SERVERS"
 # What it was called before; the plural is the one to use.
 OLD_SERVERS = "ODRADEK_BOOTSTRAP_SERVER"
 PROFILE = "ODRADEK_PROFILE"
 FILE = "ODRADEK_PROFILES"
-_KEYS = ("bootstrap-server",)
+DEFAULT = "default"
+SERVER, CONFIG, OUTPUT = _KEYS = ("bootstrap-server", "command-config", "output")
 
 
 class Found(NamedTuple):
-    """A cluster: its brokers' addresses, and the file that says how to log in where that is known."""
+    """A cluster: its brokers' addresses, and the file that says how to log in where that is known.
+
+    Of a profile also its name, and the form of what commands show.
+    """
 
     servers: str
     command_config: Path | None = None
+    profile: str | None = None
+    output: str | None = None
 
 
 def bootstrap_server(profile: str | None, environment: Mapping[str, str] = os.environ) -> str:
@@ -46,17 +57,17 @@ def find(profile: str | None, environment: Mapping[str, str] = os.environ) -> Fo
     """The cluster of the profile, the environment, the profile file or the running `odradek dev`; what was not said by
     the caller is told on standard error. Raises CommandError, exit code 2."""
     if profile is not None:
-        return Found(_of_profile(profile, "--profile", environment))
+        return _of_profile(profile, "--profile", environment)
     for name in (SERVERS, OLD_SERVERS):
         if environment.get(name):
             return Found(environment[name])
     if environment.get(PROFILE):
-        return Found(_of_profile(environment[PROFILE], PROFILE, environment))
+        return _of_profile(environment[PROFILE], PROFILE, environment)
     path = profile_file(environment)
     if path.exists():
-        default = _read(path).get("default")
+        default = read(path).get(DEFAULT)
         if isinstance(default, str):
-            return Found(_of_profile(default, f"the default of {path}", environment))
+            return _of_profile(default, f"the default of {path}", environment)
     return of_the_running_cluster()
 
 
@@ -86,27 +97,44 @@ def of_the_running_cluster() -> Found:
     return Found(cluster.bootstrap, Path(cluster.client_config) if cluster.client_config else None)
 
 
-def _of_profile(name: str, said_by: str, environment: Mapping[str, str]) -> str:
+def _of_profile(name: str, said_by: str, environment: Mapping[str, str]) -> Found:
     path = profile_file(environment)
-    found = _read(path)
-    profile = found.get(name)
+    content = read(path)
+    profile = content.get(name)
     if not isinstance(profile, dict):
-        known = ", ".join(sorted(key for key, value in found.items() if isinstance(value, dict))) or "none"
+        known = ", ".join(names(content)) or "none"
         raise CommandError(f"{path} has no profile {name!r} ({said_by}); it has {known}", exit_code=2)
+    found = checked(path, name, profile)
+    click.echo(f"odradek: using profile {name} at {found.servers}", err=True)
+    return found
+
+
+def names(content: Mapping[str, object]) -> list[str]:
+    """The profiles of a file's content, sorted."""
+    return sorted(key for key, value in content.items() if isinstance(value, dict))
+
+
+def checked(path: Path, name: str, profile: Mapping[str, object]) -> Found:
+    """What a profile of the file says. Raises CommandError."""
     unknown = sorted(profile.keys() - set(_KEYS))
     if unknown:
         raise CommandError(
             f"{path}: profile {name!r} has {unknown[0]!r}, which is not known; a profile has {', '.join(_KEYS)}",
             exit_code=2,
         )
-    servers = profile.get("bootstrap-server")
+    servers, config, output = (profile.get(key) for key in _KEYS)
     if not isinstance(servers, str) or not servers:
         raise CommandError(f'{path}: profile {name!r} needs bootstrap-server = "host:port,..."', exit_code=2)
-    click.echo(f"odradek: using profile {name} at {servers}", err=True)
-    return servers
+    if config is not None and not isinstance(config, str):
+        raise CommandError(f"{path}: command-config of profile {name!r} is no path in quotes", exit_code=2)
+    if output is not None and output not in FORMS:
+        raise CommandError(f"{path}: output of profile {name!r} is none of {', '.join(FORMS)}", exit_code=2)
+    file = None if config is None else path.parent / Path(config).expanduser()
+    return Found(servers, file, name, str(output) if output is not None else None)
 
 
-def _read(path: Path) -> dict[str, object]:
+def read(path: Path) -> dict[str, object]:
+    """The content of a profile file. Raises CommandError."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -35,11 +35,16 @@ default = "staging"
 
 [staging]
 bootstrap-server = "kafka-1:9092,kafka-2:9092"
+command-config = "staging.properties"
+output = "json"
 ```
 
+A profile's file of `command-config`, seen from the profile file, and its `output` hold where the command line has
+neither of them. `odradek profile set`, `list` and `delete` keep the file.
+
 `--command-config FILE` (or the variable `ODRADEK_COMMAND_CONFIG`) says how to log in, in the keys of Kafka's Java
-clients: `security.protocol`, `sasl.mechanism`, `sasl.jaas.config`. `--request-timeout-ms` (15000) is how long brokers
-have to answer before the command gives up.
+clients: `security.protocol`, `sasl.mechanism`, `sasl.jaas.config`, `ssl.*`. `--request-timeout-ms` (15000) is how long
+brokers have to answer before the command gives up.
 
 **For programs.** The same commands have `--output table|json|yaml`, and `--json` for short. Commands that show or do
 several things write one list of objects, `cluster` and `bench` one object, and those that go on
@@ -50,8 +55,27 @@ numbers there, and what is not known is null. Errors are a line on standard erro
 line, a file that it names, or the configuration is wrong, and nothing was tried. 130: Ctrl-C. `cluster health` has
 codes of its own. [errors.md](errors.md) lists mistakes, what is said of them, and the code.
 
+**Environment variables.**
+
+| variable | |
+|---|---|
+{variables}
+
 **Completion.** `odradek completion bash`, `zsh` or `fish` prints what the shell has to read.
 """
+
+VARIABLES = {
+    "ODRADEK_BOOTSTRAP_SERVERS": "Brokers that commands and Spark jobs start from. Also without the last S.",
+    "ODRADEK_PROFILE": "The profile that says the cluster.",
+    "ODRADEK_PROFILES": "The file of the profiles.",
+    "ODRADEK_COMMAND_CONFIG": "The file of `--command-config`; a profile's own counts more.",
+    "ODRADEK_DISK_WARNING": "`--disk-warning` of `cluster health`.",
+    "ODRADEK_DISK_CRITICAL": "`--disk-critical` of `cluster health`.",
+    "ODRADEK_ZOOKEEPER_LIBS": "The folder of the jars for `odradek zookeeper --java`, in place of pyspark's.",
+    "XDG_CONFIG_HOME": "Below it the profile file is looked for.",
+    "XDG_STATE_HOME": "Below it `odradek dev` notes where it runs, for the other commands.",
+    "JAVA_HOME": "The Java of `odradek zookeeper --java` and of Spark jobs.",
+}
 
 # Said once, above.
 _COMMON = {"bootstrap_server", "profile", "request_timeout_ms", "command_config", "output_form", "output_json", "help"}
@@ -59,7 +83,8 @@ _COMMON = {"bootstrap_server", "profile", "request_timeout_ms", "command_config"
 
 def page() -> str:
     """The whole page."""
-    parts = [_HEAD]
+    variables = "\n".join(f"| `{name}` | {text} |" for name, text in VARIABLES.items())
+    parts = [_HEAD.replace("{variables}", variables)]
     context = click.Context(odradek, info_name="odradek")
     for name in sorted(COMMANDS):
         command = odradek.get_command(context, name)

@@ -41,7 +41,8 @@ def command(context: click.Context) -> None:
 
 def _running_cluster() -> tuple[str, Path | None]:
     """Its addresses, and the file with the login of its admin."""
-    return find(None)
+    found = find(None)
+    return found.servers, found.command_config
 
 
 @command.command("package")

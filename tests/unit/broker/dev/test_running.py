@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from broker.cli.errors import CommandError
-from broker.cli.profiles import of_the_running_cluster
+from broker.cli.profiles import Found, of_the_running_cluster
 from broker.dev.running import TEMPORARY_PREFIX, RunningCluster, noted, notes_directory, running_clusters
 from tests.support.paths import ROOT
 
@@ -30,7 +30,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_note_holds_while_its_cluster_runs(capsys: pytest.CaptureFixture[str]) -> None:
     with noted(ONE):
         assert running_clusters() == [ONE]
-        assert of_the_running_cluster() == (ONE.bootstrap, None)
+        assert of_the_running_cluster() == Found(ONE.bootstrap)
         assert capsys.readouterr().err == "odradek: using the cluster of `odradek dev` at 127.0.0.1:9092\n"
     assert running_clusters() == []
     assert list(notes_directory().iterdir()) == []
