@@ -1,6 +1,7 @@
 """The process of a broker: its configuration and log are read, it runs until it is told to stop.
 
-`run_server` gives the exit status: 0 stopped as asked, 1 could not start, 2 the configuration is wrong.
+`run_server` gives the exit status: 0 stopped as asked, 1 could not start, 2 the configuration is wrong, wherever that
+shows.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from network.allocator import keep_freed_memory
 
 logger = logging.getLogger(__name__)
 
+WRONG_CONFIGURATION = 2
 _GC_THRESHOLDS = (20_000, 20, 50)
 
 
@@ -51,10 +53,10 @@ def run_server(config_file: Path | None, overrides: Sequence[str] = (), log_leve
         stop_logging = start_logging(config, config_file, log_level)
     except (ConfigError, ValueError) as error:
         print(f"odradek server: {error}{config_cure(str(error))}", file=sys.stderr)
-        return 2
+        return WRONG_CONFIGURATION
     except OSError as error:
         print(f"odradek server: {error}", file=sys.stderr)
-        return 2
+        return WRONG_CONFIGURATION
     try:
         return _run(config)
     finally:
@@ -73,7 +75,7 @@ def _run(config: KafkaConfig) -> int:
     except Exception as error:
         why = explain(error, config)
         logger.critical("the broker could not be started: %s", why or error, exc_info=why is None)
-        return 1
+        return WRONG_CONFIGURATION if isinstance(error, ConfigError) else 1
     _spare_the_collector()
     stop.wait()
     logger.info("stopping")

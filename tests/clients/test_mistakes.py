@@ -302,6 +302,13 @@ MISTAKES: dict[str, Callable[[Place], tuple[int | None, str]]] = {
     "another broker has the listener": lambda at: at.daemon(
         advertised_listeners=f"PLAINTEXT://{at.cluster.brokers[0].address}"
     ),
+    "the key store of a listener is not there": lambda at: at.daemon(
+        listeners=f"TLS://{HOST}:{at.port}",
+        listener_security_protocol_map="TLS:SSL",
+        inter_broker_listener_name="TLS",
+        ssl_keystore_type="PEM",
+        ssl_keystore_location="/no/such.pem",
+    ),
     "another broker has the id": lambda at: at.daemon(broker_id="0", log_dirs=at.folder("id")),
     "another broker uses the log directory": lambda at: at.daemon(log_dirs=str(at.cluster.brokers[0].data)),
     "the log directory is of another broker": lambda at: at.daemon(
