@@ -168,6 +168,70 @@ def test_quotas_are_described(cluster: Cluster) -> None:
     assert odradek(cluster, "configs", "describe", *both, "--json").json == []
 
 
+QUOTAS: dict[str, tuple[list[str], str, str]] = {
+    "a user": (["--user", "quinn"], "user quinn", "producer_byte_rate=2048"),
+    "a client": (["--client", "app"], "client-id app", "request_percentage=25"),
+    "an ip": (["--ip", "127.0.0.9"], "ip 127.0.0.9", "connection_creation_rate=100"),
+    "a client of a user": (
+        ["--user", "quinn", "--client", "app"], "user quinn, client-id app", "consumer_byte_rate=4096",
+    ),
+    "users": (["--user-defaults"], "the default user", "controller_mutation_rate=50"),
+    "clients": (["--entity-type", "clients", "--entity-default"], "the default client-id", "consumer_byte_rate=1e9"),
+    "ips": (["--ip-defaults"], "the default ip", "connection_creation_rate=1000"),
+    "all clients of a user": (
+        ["--user", "quinn", "--client-defaults"], "user quinn, the default client-id", "producer_byte_rate=1e9",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("whose", QUOTAS)
+def test_quotas(cluster: Cluster, whose: str) -> None:
+    """Shown before they hold, changed, shown, and taken away again; other entities are not touched."""
+    target, name, pair = QUOTAS[whose]
+    key, _, number = pair.partition("=")
+    value = str(int(float(number)))
+
+    def rows() -> list[tuple[str, str, str]]:
+        found = odradek(cluster, "configs", "describe", *target, "--json").json
+        return [(row["entity"], row["key"], row["value"]) for row in found]
+
+    def everything() -> list[object]:
+        return [
+            odradek(cluster, "configs", "describe", "--entity-type", kind, "--json").json
+            for kind in ("users", "clients", "ips")
+        ]
+
+    before = everything()
+    shown = odradek(cluster, "configs", "set", *target, pair, "--dry-run").out.splitlines()
+    assert shown[0] == f"+ {pair}"
+    assert shown[1].startswith("Nothing was changed in ")
+    assert rows() == []
+    odradek(cluster, "configs", "set", *target, pair)
+    eventually(lambda: rows() == [(name, key, value)])
+    assert odradek(cluster, "configs", "set", *target, f"{key}=7", "--dry-run").out.splitlines()[:2] == [
+        f"- {key}={value}",
+        f"+ {key}=7",
+    ]
+    (change,) = odradek(cluster, "configs", "delete", *target, key, "--dry-run", "--json").json
+    assert (change["before"], change["after"], change["applied"]) == (value, None, False)
+    assert rows() == [(name, key, value)]
+    odradek(cluster, "configs", "delete", *target, key)
+    eventually(lambda: rows() == [])
+    assert everything() == before
+
+
+def test_quotas_that_are_none(cluster: Cluster) -> None:
+    for arguments, text in (
+        (["--user", "quinn", "no_such_rate=1"], "no_such_rate"),
+        (["--ip", "no.such.host.invalid", "connection_creation_rate=1"], "no.such.host.invalid"),
+        (["--client", "app", "connection_creation_rate=1"], "connection_creation_rate"),
+    ):
+        done = odradek(cluster, "configs", "set", *arguments, code=1)
+        assert text in done.err
+        assert done.err.count("\n") == 1
+    assert odradek(cluster, "configs", "describe", "--user", "quinn", "--json").json == []
+
+
 def test_what_the_cluster_is_and_how_it_is(cluster: Cluster, topic: str) -> None:
     facts = odradek(cluster, "cluster", "describe", "--json").json
     assert facts["controller"] == 0
