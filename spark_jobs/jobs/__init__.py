@@ -2,6 +2,7 @@
 
 JOBS = {
     "archive": "Topics to Parquet by topic, date and hour, exactly once; goes on where it stopped.",
+    "mirror": "Topics to another cluster, with their groups' offsets translated; goes on where it stopped.",
     "reassignment-plan": "A balanced, rack-aware plan for odradek reassign, moving as few bytes as possible.",
     "restore": "Archived Parquet back to topics, with keys, headers and timestamps.",
     "segment-audit": "Check all data directories of a cluster, and replicas against each other.",

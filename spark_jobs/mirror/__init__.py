@@ -1,0 +1,1 @@
+"""What copying topics to another cluster needs beside reading and writing: topics, translated offsets, groups."""

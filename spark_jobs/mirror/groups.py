@@ -1,0 +1,97 @@
+"""Groups of the source whose offsets are committed in the target, so that their consumers can move over.
+
+As with MirrorMaker 2 (KIP-545) a group is left alone that has members in the target, and no offset is set back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from network.client.cluster_client import GROUP_COORDINATOR, ClusterClient
+from network.protocol.errors import ApiError, ErrorCode
+from network.protocol.messages.list_groups import ListGroupsRequest
+from network.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from network.protocol.messages.offset_fetch import OffsetFetchRequest
+from spark_jobs.mirror.translation import Stretch, translated
+from spark_jobs.options import Partition
+
+_ONE_GROUP = 7  # the last version of OffsetFetch that asks for one group
+_CONNECT = "connect"  # the protocol type of Kafka Connect's workers, whose groups have no offsets
+_IN_USE = frozenset(
+    {
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+    }
+)
+
+
+def groups_of(client: ClusterClient, pattern: str) -> list[str]:
+    """Groups of the whole cluster whose name matches. Raises ApiError and ConnectionFailed."""
+    found = set()
+    for broker in client.brokers():
+        answer = client.call_broker(broker, ListGroupsRequest())
+        if answer.error_code:
+            raise ApiError(ErrorCode.of(answer.error_code), f"groups of broker {broker}")
+        found |= {each.group_id for each in answer.groups if each.protocol_type != _CONNECT}
+    return sorted(group for group in found if re.fullmatch(pattern, group))
+
+
+def committed(client: ClusterClient, group: str) -> dict[Partition, tuple[int, str | None]]:
+    """All offsets of a group, with what was committed beside them. Raises ApiError."""
+    request = OffsetFetchRequest(group_id=group, topics=None)
+    answer = client.call_coordinator(group, GROUP_COORDINATOR, request, max_version=_ONE_GROUP)
+    if answer.error_code:
+        raise ApiError(ErrorCode.of(answer.error_code), f"offsets of group {group}")
+    return {
+        (topic.name, each.partition_index): (each.committed_offset, each.metadata)
+        for topic in answer.topics
+        for each in topic.partitions
+        if each.committed_offset >= 0
+    }
+
+
+def bring_group(
+    source: ClusterClient,
+    target: ClusterClient,
+    group: str,
+    table: Mapping[Partition, Sequence[Stretch]],
+    name_of: Callable[[str], str],
+) -> dict[Partition, int]:
+    """Commit a group's translated offsets in the target; `name_of` is the target's name of a topic.
+
+    Returns what was committed: empty for a group that is in use there, or has nothing new. Raises ApiError.
+    """
+    there = committed(target, group)
+    wanted: dict[Partition, tuple[int, str | None]] = {}
+    for (topic, partition), (offset, metadata) in committed(source, group).items():
+        place = (name_of(topic), partition)
+        moved = translated(table.get((topic, partition), ()), offset)
+        if moved is not None and moved > there.get(place, (-1, None))[0]:
+            wanted[place] = (moved, metadata)
+    if not wanted:
+        return {}
+    by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
+    for (topic, partition), (offset, metadata) in sorted(wanted.items()):
+        by_topic.setdefault(topic, []).append(
+            OffsetCommitRequestPartition(
+                partition_index=partition, committed_offset=offset, committed_metadata=metadata
+            )
+        )
+    topics = [OffsetCommitRequestTopic(name=name, partitions=each) for name, each in by_topic.items()]
+    answer = target.call_coordinator(group, GROUP_COORDINATOR, OffsetCommitRequest(group_id=group, topics=topics))
+    done: dict[Partition, int] = {}
+    for found in answer.topics:
+        for each in found.partitions:
+            code = ErrorCode.of(each.error_code)
+            if code is ErrorCode.NONE:
+                done[found.name, each.partition_index] = wanted[found.name, each.partition_index][0]
+            elif code not in _IN_USE:
+                raise ApiError(code, f"group {group}, {found.name}-{each.partition_index}")
+    return done
