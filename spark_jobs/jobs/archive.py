@@ -1,4 +1,4 @@
-"""Topics to Parquet, partitioned by topic, date and hour (UTC of the record's timestamp), exactly once.
+"""Topics to Parquet or Delta Lake, partitioned by topic, date and hour (UTC of the record's timestamp), exactly once.
 
 A micro-batch is written to a staging folder, then a manifest that lists its files is put down in one rename, then the
 files move to their places. The manifest is the commit: a batch that has one is never written again, and moves that a
@@ -8,11 +8,13 @@ crash left undone are done at the next start. The checkpoint lies in the archive
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import click
 
-from spark_jobs.jobs.session import Files, Launch, kafka_options, say, spark_options, topic_options
+from spark_jobs.jobs.delta import LOG, SETTINGS, DeltaArchive
+from spark_jobs.jobs.session import F, Files, Launch, kafka_options, say, spark_options, topic_options
 from spark_jobs.jobs.sizing import open_for_topics
 
 STATE = "_odradek"
@@ -21,6 +23,7 @@ MANIFESTS = f"{STATE}/manifests"
 DONE = f"{STATE}/done"
 CHECKPOINT = f"{STATE}/checkpoint"
 PARTITIONS = ("topic", "date", "hour")
+PARQUET, DELTA = "parquet", "delta"
 SMALL_BYTES = 32 * 1024 * 1024
 
 
@@ -104,9 +107,43 @@ class Archive:
         self.files.move(manifest, f"{DONE}/{manifest.rpartition('/')[2]}")
 
 
-def run(spark: Any, path: str, source_options: dict[str, str], every: str | None, compact: bool) -> dict[str, Any]:
+def open_archive(spark: Any, path: str, kind: str | None = None) -> Archive | DeltaArchive:
+    """The archive at a path: of the kind that is there, else of ``kind``, else Parquet.
+
+    Raises click.ClickException where another kind is there, or Delta Lake is not installed.
+    """
+    files = Files(spark, path.rstrip("/"))
+    there = DELTA if files.exists(LOG) else PARQUET if files.exists(DONE) else None
+    if there is not None and kind not in (None, there):
+        raise click.ClickException(f"{path} is an archive of {there}, not {kind}")
+    if (there or kind) == DELTA:
+        return DeltaArchive(spark, path, CHECKPOINT, PARTITIONS)
+    return Archive(spark, path)
+
+
+def with_settings(launch: Launch, path: str, kind: str | None) -> Launch:
+    """With what Delta Lake needs of a session; where the archive is on another machine, only if ``kind`` says so."""
+    if kind == DELTA or Path(path.removeprefix("file://"), LOG).is_dir():
+        return launch._replace(confs=(*(f"{key}={value}" for key, value in SETTINGS.items()), *launch.confs))
+    return launch
+
+
+def format_option(function: F) -> F:
+    """``--format``, given as `kind`."""
+    help_text = "Of the archive; what is there is told by itself.  [default: parquet]"
+    return click.option("--format", "kind", type=click.Choice([PARQUET, DELTA]), help=help_text)(function)
+
+
+def run(
+    spark: Any,
+    path: str,
+    source_options: dict[str, str],
+    every: str | None,
+    compact: bool,
+    kind: str | None = None,
+) -> dict[str, Any]:
     """Archive what is there, or with ``every`` (a Spark interval) go on for ever. Returns what was done."""
-    archive = Archive(spark, path)
+    archive = open_archive(spark, path, kind)
     recovered = archive.recover()
     if recovered:
         say(f"finished {recovered} changes that were interrupted")
@@ -131,7 +168,7 @@ def summary(spark: Any, path: str) -> list[dict[str, Any]]:
     """Records and offsets by partition in an archive; ``missing`` counts offsets that are not there."""
     from pyspark.sql import functions as f
 
-    frame = Archive(spark, path).read()
+    frame = open_archive(spark, path).read()
     rows = (
         frame.groupBy("topic", "partition")
         .agg(f.count("*").alias("records"), f.min("offset").alias("first"), f.max("offset").alias("last"))
@@ -144,6 +181,7 @@ def summary(spark: Any, path: str) -> list[dict[str, Any]]:
 @click.command("archive")
 @click.argument("path")
 @topic_options
+@format_option
 @click.option("--every", metavar="INTERVAL", help="Go on for ever, a batch each interval, such as '1 minute'.")
 @click.option("--compact/--no-compact", default=True, help="Join small files at the end.")
 @kafka_options
@@ -151,15 +189,16 @@ def summary(spark: Any, path: str) -> list[dict[str, Any]]:
 def main(
     path: str,
     chosen: dict[str, str],
+    kind: str | None,
     every: str | None,
     compact: bool,
     kafka: dict[str, str],
     launch: Launch,
 ) -> None:
-    """Archive topics to Parquet below PATH. Run it again to go on."""
+    """Archive topics to Parquet or Delta Lake below PATH. Run it again to go on."""
     source = {**chosen, **kafka}
-    spark = open_for_topics(launch, "archive", source, endless=every is not None)
-    result = run(spark, path, source, every, compact)
+    spark = open_for_topics(with_settings(launch, path, kind), "archive", source, endless=every is not None)
+    result = run(spark, path, source, every, compact, kind)
     launch.show({**result, "partitions": summary(spark, path)})
 
 

@@ -15,7 +15,7 @@ import click
 
 from spark_jobs.cluster import ClusterMetadata
 from spark_jobs.connection import connection_options
-from spark_jobs.jobs.archive import Archive
+from spark_jobs.jobs.archive import format_option, open_archive, with_settings
 from spark_jobs.jobs.session import Launch, kafka_options, say, spark_options
 from spark_jobs.jobs.sizing import fit_shuffle, local_bytes, open_fitted
 from spark_jobs.options import LATEST, Partition, ReadOptions
@@ -41,7 +41,7 @@ def run(
     Returns the number of records, and with ``verify`` a row for each place where what was written is not what was
     archived.
     """
-    frame = Archive(spark, path).read()
+    frame = open_archive(spark, path).read()
     if topics is not None:
         frame = frame.where(frame.topic.isin(topics))
     if where is not None:
@@ -129,6 +129,7 @@ def _written(
 
 @click.command("restore")
 @click.argument("path")
+@format_option
 @click.option("--topics", help="Only these, separated by commas.")
 @click.option("--to", "target", help="Write everything to this topic instead of the archived names.")
 @click.option("--where", help="Only records that this SQL condition holds for, such as \"date >= '2026-01-01'\".")
@@ -138,6 +139,7 @@ def _written(
 @spark_options
 def main(
     path: str,
+    kind: str | None,
     topics: str | None,
     target: str | None,
     where: str | None,
@@ -148,9 +150,9 @@ def main(
 ) -> None:
     """Write the archive at PATH back to topics. Exit code 1 when what was written is not what was archived."""
     total = local_bytes(path)
-    spark = open_fitted(launch, "restore", total)
+    spark = open_fitted(with_settings(launch, path, kind), "restore", total)
     if total is None:
-        fit_shuffle(spark, sum(size for _, size in Archive(spark, path).files.list("", ".parquet")))
+        fit_shuffle(spark, sum(size for _, size in open_archive(spark, path, kind).files.list("", ".parquet")))
     result = run(
         spark,
         path,

@@ -219,6 +219,11 @@ def show_result(result: Mapping[str, Any], as_json: bool) -> None:
             click.echo(f"{key}: {value}")
 
 
+def class_is_there(spark: Any, name: str) -> bool:
+    """Whether the session's JVM can load a class, from Spark's jars or the user's."""
+    return bool(spark._jvm.org.apache.spark.util.Utils.classIsLoadable(name))
+
+
 class Files:
     """Files below a base path, through Hadoop's file systems: local, HDFS, object stores."""
 
