@@ -8,8 +8,8 @@ caller, otherwise two threads that complete each other's operations could dead-l
 import itertools
 import threading
 from _thread import RLock
-from collections.abc import Hashable, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 from timer.metrics import NULL_METRICS, Metrics
 from timer.timer import Timer, TimerTask
@@ -240,13 +240,10 @@ class Purgatory(Generic[T]):
                 return False
         return True
 
-    def is_watched(self, key: Hashable) -> bool:
-        """Whether an operation may be waiting on `key`: a look without a lock, for events that mostly find nobody.
-
-        False is enough to leave `check_and_complete` out, if what the event changed can be seen already: an operation
-        that is watched only after this look checks for itself once more.
-        """
-        return key in self._shards[hash(key) % _SHARDS].lists
+    @property
+    def watch_lists(self) -> list[Mapping[Hashable, object]]:
+        """Keys with operations, by the hash of the key, for `Watched`."""
+        return [shard.lists for shard in self._shards]
 
     def check_and_complete(self, key: Hashable) -> int:
         """An event on `key`: try every operation watched by it; returns how many this call completed."""
@@ -336,3 +333,21 @@ class Purgatory(Generic[T]):
     def _reap(self) -> float:
         self.step(None)
         return 0
+
+
+class Watched:
+    """Whether an operation may be waiting on a key: a look without a lock, for events that mostly find nobody.
+
+    False is enough to leave `check_and_complete` out, if what the event changed can be seen already: an operation that
+    is watched only after this look checks for itself once more. Of several purgatories at once, so that the key's hash
+    is taken once.
+    """
+
+    def __init__(self, *purgatories: Purgatory[Any]) -> None:
+        self._places = list(zip(*(purgatory.watch_lists for purgatory in purgatories), strict=True))
+
+    def __call__(self, key: Hashable) -> bool:
+        for lists in self._places[hash(key) % _SHARDS]:  # noqa: SIM110  (a generator would cost more than the look)
+            if key in lists:
+                return True
+        return False

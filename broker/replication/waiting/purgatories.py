@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from log.topic_partition import TopicPartition
 from timer.metrics import Metrics
-from timer.purgatory import DelayedOperation, Purgatory
+from timer.purgatory import DelayedOperation, Purgatory, Watched
 from timer.timer import Timer
 from timer.worker import Workers
 
@@ -30,18 +30,12 @@ class DelayedOperations:
         self.fetch = purgatory("Fetch")
         self.delete_records = purgatory("DeleteRecords")
         self.elect_leader = purgatory("ElectLeader")
+        self.is_watched = Watched(self.fetch, self.produce, self.delete_records)
+        """Whether `check_all` of a partition has anything to look at."""
 
     @property
     def num_delete_records(self) -> int:
         return self.delete_records.num_delayed
-
-    def is_watched(self, topic_partition: TopicPartition) -> bool:
-        """Whether `check_all` has anything to look at."""
-        return (
-            self.fetch.is_watched(topic_partition)
-            or self.produce.is_watched(topic_partition)
-            or self.delete_records.is_watched(topic_partition)
-        )
 
     def check_all(self, topic_partition: TopicPartition) -> None:
         """After a move of the high or low watermark."""

@@ -6,7 +6,7 @@ import pytest
 
 from timer.clock import ManualClock
 from timer.executor import InlineExecutor
-from timer.purgatory import DelayedOperation, Purgatory
+from timer.purgatory import DelayedOperation, Purgatory, Watched
 from timer.timer import SystemTimer
 
 
@@ -138,15 +138,18 @@ def test_restart_puts_the_timeout_off(purgatory: Purgatory[Waiting], clock: Manu
     assert purgatory.num_delayed == 0
 
 
-def test_is_watched_tells_whether_an_event_has_anybody_to_look_at(purgatory: Purgatory[Waiting]) -> None:
-    operation = Waiting(100)
-    assert not purgatory.is_watched("a")
-    assert not purgatory.try_complete_else_watch(operation, ["a"])
-    assert purgatory.is_watched("a")
-    assert not purgatory.is_watched("b")
-    operation.ready = True
-    assert purgatory.check_and_complete("a") == 1
-    assert not purgatory.is_watched("a")
+def test_watched_looks_into_each_of_several_purgatories(purgatory: Purgatory[Waiting], clock: ManualClock) -> None:
+    other: Purgatory[Waiting] = Purgatory("Other", SystemTimer("other", clock, InlineExecutor()), reaper_enabled=False)
+    is_watched = Watched(purgatory, other)
+    operations = [Waiting(100), Waiting(100)]
+    for each, key, operation in zip((purgatory, other), ("a", "b"), operations, strict=True):
+        assert not is_watched(key)
+        assert not each.try_complete_else_watch(operation, [key])
+        assert is_watched(key)
+        assert not is_watched("c")
+        operation.ready = True
+        assert each.check_and_complete(key) == 1
+        assert not is_watched(key)
 
 
 def test_an_event_that_saw_no_watcher_is_seen_by_the_watcher(purgatory: Purgatory[Waiting]) -> None:
@@ -156,7 +159,7 @@ def test_an_event_that_saw_no_watcher_is_seen_by_the_watcher(purgatory: Purgator
     def event(each: Waiting) -> None:
         if each.checks == 1:
             each.ready = True
-            assert not purgatory.is_watched("a")
+            assert not Watched(purgatory)("a")
 
     operation.on_check = event
     assert purgatory.try_complete_else_watch(operation, ["a"])
