@@ -1,4 +1,4 @@
-"""Seeded runs of whole clusters under faults. A failing seed replays exactly: `python -m tests.simulation SEED`."""
+"""Seeded runs of whole clusters under faults. `python -m tests.simulation.controllers SEED` replays a failing one."""
 
 from __future__ import annotations
 
