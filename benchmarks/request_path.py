@@ -17,14 +17,16 @@ Workloads: Produce of one record of 100 bytes (acks 1), Produce of 100 such reco
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import select
 import socket
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FrameType
@@ -125,6 +127,14 @@ class DrivenConnection:
             self._reader.on_readable(self._connection)
         self._loop.run()
 
+    def serve_what_comes(self, timeout_s: float) -> bool:
+        """Wait for bytes, read them and answer what is whole; False if none came."""
+        if not select.select([self._connection.transport], [], [], timeout_s)[0]:
+            return False
+        self._reader.on_readable(self._connection)
+        self._loop.run()
+        return True
+
     def receive(self, answers: int) -> None:
         """Take the answers, so that the socket has room."""
         data = b""
@@ -193,11 +203,11 @@ def measure(path: DrivenConnection, frames: bytes, window: int, rounds: int) -> 
     )
 
 
-def batch(records: int) -> bytes:
+def batch(records: int, size: int = 100) -> bytes:
     builder = BatchBuilder(base_offset=0)
     now = CLOCK.wall_ms()
     for number in range(records):
-        builder.append(now + number // 50, None, bytes(100), ())
+        builder.append(now + number // 50, None, bytes(size), ())
     return bytes(builder.build())
 
 
@@ -218,7 +228,9 @@ def frames_of(api: tuple[int, int], message: Message, window: int) -> bytes:
     return b"".join(encode_request(RequestHeader(*api, number, "rdkafka"), message) for number in range(window))
 
 
-def run(directory: Path, zookeeper: str, window: int, rounds: int) -> dict[str, Outcome]:
+@contextlib.contextmanager
+def driven_broker(directory: Path, zookeeper: str) -> Iterator[DrivenConnection]:
+    """A connection to a broker in this process, which leads the one partition of the topic."""
     port = free_ports(1)[0]
     settings = {
         **BROKER_SETTINGS,
@@ -241,15 +253,19 @@ def run(directory: Path, zookeeper: str, window: int, rounds: int) -> dict[str, 
 
         if not wait_until(created, CLOCK, 30_000):
             raise RuntimeError("the topic was not created")
-        path = DrivenConnection(broker)
+        yield DrivenConnection(broker)
+    finally:
+        broker.shutdown()
+
+
+def run(directory: Path, zookeeper: str, window: int, rounds: int) -> dict[str, Outcome]:
+    with driven_broker(directory, zookeeper) as path:
         lone, many = batch(1), batch(100)
         return {
             "produce 1 record": measure(path, frames_of(PRODUCE, produce(lone), window), window, rounds),
             "produce 100 records": measure(path, frames_of(PRODUCE, produce(many), 4), 4, rounds),
             "fetch 1 record": measure(path, frames_of(FETCH, fetch(len(lone)), window), window, rounds),
         }
-    finally:
-        broker.shutdown()
 
 
 def start_embedded(directory: Path) -> EmbeddedZooKeeper:
