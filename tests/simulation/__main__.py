@@ -11,7 +11,7 @@ import os
 import sys
 import time
 
-from tests.simulation.real.run import Plan, run
+from tests.simulation.real.run import ONE_BROKER, Plan, run
 from tests.simulation.real.shrink import shrink
 
 
@@ -23,7 +23,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, help="go on for this long instead of COUNT seeds")
     parser.add_argument("--trace", action="store_true", help="print what happened, failed or not")
     options = parser.parse_args()
-    plan = Plan(options.brokers)
+    plan = ONE_BROKER if options.brokers == 1 else Plan(options.brokers)
     end = None if options.minutes is None else time.monotonic() + 60 * options.minutes
     seed = options.first
     while time.monotonic() < end if end is not None else seed < options.first + options.count:

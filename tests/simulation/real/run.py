@@ -28,6 +28,14 @@ class Plan:
     config: dict[str, str] = field(default_factory=dict)
 
 
+ONE_BROKER = Plan(
+    1,
+    6_000,
+    config={"log.flush.interval.messages": "1", "min.insync.replicas": "1", "default.replication.factor": "1"},
+)
+"""Alone it keeps what it acknowledged only if it syncs every record."""
+
+
 @dataclass
 class Outcome:
     seed: int

@@ -1,0 +1,30 @@
+"""Faults planted in whole brokers are found within the seeds that are stated here.
+
+`python -m tests.simulation.real.mutations` tries all of them, those of the controller and of the replicas included, on
+as many seeds as it is given.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+SEEDS = 3
+FOUND_SOON = (
+    "a_flush_syncs_nothing",
+    "duplicates_are_appended_again",
+    "a_repeated_batch_is_taken_for_a_gap",
+    "recovery_forgets_the_producers",
+    "undecided_transactions_are_shown",
+    "aborted_transactions_are_not_named",
+    "an_abort_commits",
+    "markers_miss_a_partition",
+    "the_oldest_commit_wins",
+)
+
+
+def test_planted_faults_are_found() -> None:
+    command = [sys.executable, "-m", "tests.simulation.real.mutations", "--seeds", str(SEEDS), *FOUND_SOON]
+    tried = subprocess.run(command, capture_output=True, text=True)
+    assert tried.returncode == 0, tried.stdout + tried.stderr
+    assert [line.split(":")[0] for line in tried.stdout.splitlines()] == list(FOUND_SOON)
