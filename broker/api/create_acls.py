@@ -12,7 +12,7 @@ from broker.requests.authorization import CLUSTER_NAME, Operation, ResourceType
 from broker.requests.cluster_action import require_cluster
 from broker.requests.registry import Call, api
 from broker.security.acl_codes import LITERAL, check_codes
-from broker.security.acls import Binding, Entry, Pattern
+from broker.security.acls import ANY, MATCH, Binding, Entry, Pattern
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.create_acls import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse
@@ -55,6 +55,10 @@ def handle(call: Call[CreateAclsRequest]) -> CreateAclsResponse:
 
 
 def _binding(wanted: AclCreation) -> Binding:
+    """Raises ApiError for what only a filter may say, which fails the request as a whole."""
+    codes = (wanted.resource_type, wanted.resource_pattern_type, wanted.operation, wanted.permission_type)
+    if ANY in codes or wanted.resource_pattern_type == MATCH:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
     return Binding(
         Pattern(wanted.resource_type, wanted.resource_name, wanted.resource_pattern_type),
         Entry(wanted.principal, wanted.host, wanted.operation, wanted.permission_type),

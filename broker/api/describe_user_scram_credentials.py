@@ -5,7 +5,9 @@ Read from ZooKeeper. A null or empty list means every user that has any.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
+from typing import Final
 
 from broker.requests.authorization import Operation
 from broker.requests.cluster_action import require_cluster
@@ -19,6 +21,10 @@ from network.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
+
+logger = logging.getLogger(__name__)
+
+_UNEXPECTED: Final = "The server experienced an unexpected error when processing the request."
 
 
 def _error_form(
@@ -50,7 +56,11 @@ def _describe(
     if twice:
         text = f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
         return _failed(user, ErrorCode.DUPLICATE_RESOURCE, text)
-    infos = read_credentials(call.broker.zk, user)
+    try:
+        infos = read_credentials(call.broker.zk, user)
+    except ValueError as error:  # a name that no path can hold, as "..", or a stored credential that is none
+        logger.warning("the credentials of user %r cannot be read: %s", user, error)
+        return _failed(user, ErrorCode.UNKNOWN_SERVER_ERROR, _UNEXPECTED)
     if not infos:
         text = f"Attempt to describe a user credential that does not exist: {user}"
         return _failed(user, ErrorCode.RESOURCE_NOT_FOUND, text)

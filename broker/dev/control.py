@@ -16,6 +16,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from network.json_text import parse_json
+
 MAX_CONNECTIONS = 256
 MAX_LINE = 1 << 20
 # Who starts a supervisor connects to it at once.
@@ -119,7 +121,7 @@ class ControlServer:
             self.had_client = self.had_client or connection.is_known
             return connection.is_known
         try:
-            request = json.loads(line)
+            request = parse_json(line)
         except ValueError:
             return False
         if not isinstance(request, dict):

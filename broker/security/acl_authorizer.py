@@ -16,7 +16,9 @@ from broker.requests.authorization import Operation, ResourceType
 from broker.security.acl_index import AclIndex
 from broker.security.acl_store import AclConflictError, AclStore
 from broker.security.acls import (
+    LITERAL,
     OPERATION_NAMES,
+    PERMISSION_NAMES,
     PREFIXED,
     TYPE_NAMES,
     Binding,
@@ -160,6 +162,14 @@ class AclAuthorizer:
         return errors
 
     def _fault(self, binding: Binding) -> ApiError | None:
+        pattern, entry = binding
+        if (
+            pattern.resource_type not in TYPE_NAMES
+            or pattern.pattern_type not in (LITERAL, PREFIXED)
+            or entry.operation not in OPERATION_NAMES
+            or entry.permission not in PERMISSION_NAMES
+        ):
+            return ApiError(ErrorCode.INVALID_REQUEST, "Failed to create ACL")
         if binding.pattern.pattern_type == PREFIXED and not self._knows_prefixes:
             return ApiError(ErrorCode.INVALID_REQUEST, "Failed to create ACL")
         if "/" in binding.pattern.name:

@@ -29,6 +29,7 @@ from controller.zk.change_listener import ChangeListener
 from controller.zk.ops import Code, Create, Delete, Response, SetData
 from controller.zk.reruns import Reruns
 from controller.zk.session import SessionExpiredError, SessionHandler, ZkError
+from network.json_text import parse_json
 
 if TYPE_CHECKING:
     from controller.zk.client import ZkClient
@@ -82,7 +83,7 @@ def read_literal_notification(data: bytes) -> Pattern:
 def read_extended_notification(data: bytes) -> Pattern:
     """The pattern of a notification in JSON. Raises ValueError."""
     try:
-        told = json.loads(data)
+        told = parse_json(data)
         if told["version"] > 1:
             raise ValueError(f"an ACL notification of version {told['version']}")
         kinds = {name: code for code, name in PATTERN_NAMES.items() if code in _ROOTS}

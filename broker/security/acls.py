@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from broker.requests.authorization import Operation, ResourceType
+from network.json_text import parse_json
 
 ANY: Final = 1
 MATCH: Final = 2
@@ -96,7 +97,11 @@ class PatternFilter(NamedTuple):
 
     def exact(self) -> list[Pattern]:
         """The patterns that it names in full; empty if it may mean any number."""
-        if self.resource_type == ANY or self.name is None or self.pattern_type == MATCH:
+        if (
+            self.resource_type not in TYPE_NAMES
+            or self.name is None
+            or self.pattern_type not in (ANY, LITERAL, PREFIXED)
+        ):
             return []
         kinds = (LITERAL, PREFIXED) if self.pattern_type == ANY else (self.pattern_type,)
         return [Pattern(self.resource_type, self.name, kind) for kind in kinds]
@@ -158,7 +163,7 @@ def decode_entries(data: bytes | None) -> frozenset[Entry]:
     if not data:
         return frozenset()
     try:
-        payload = json.loads(data)
+        payload = parse_json(data)
         if payload["version"] != 1:
             raise ValueError(f"ACLs of version {payload['version']}")
         return frozenset(

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from log.topic_partition import TopicPartition
+from network.json_text import parse_json
 from network.protocol import uuids
 
 NO_LEADER = -1
@@ -34,7 +35,7 @@ def _parse(data: bytes | None) -> dict[str, Any] | None:
     if not data:
         return None
     try:
-        value = json.loads(data)
+        value = parse_json(data)
     except ValueError:
         return None
     return value if isinstance(value, dict) else None
@@ -54,14 +55,24 @@ def _int(value: Any, what: str) -> int:
 
 
 def _int_list(value: Any, what: str) -> list[int]:
-    if not isinstance(value, list):
-        raise PayloadError(f"{what}: expected an array of integers, found {value!r}")
-    return [_int(item, what) for item in value]
+    return [_int(item, what) for item in _list(value, what)]
 
 
 def _str(value: Any, what: str) -> str:
     if not isinstance(value, str):
         raise PayloadError(f"{what}: expected a string, found {value!r}")
+    return value
+
+
+def _object(value: Any, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise PayloadError(f"{what}: expected an object, found {value!r}")
+    return value
+
+
+def _list(value: Any, what: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise PayloadError(f"{what}: expected an array, found {value!r}")
     return value
 
 
@@ -144,14 +155,15 @@ def decode_broker(broker_id: int, data: bytes | None, epoch: int = -1) -> Broker
     protocols = value.get("listener_security_protocol_map")
     if protocols is None:
         protocols = {name: name for name in SECURITY_PROTOCOLS}
-    endpoints = tuple(_endpoint(item, protocols, what) for item in _required(value, "endpoints", what))
+    listed = _list(_required(value, "endpoints", what), what)
+    endpoints = tuple(_endpoint(item, _object(protocols, what), what) for item in listed)
     names = [item.listener_name for item in endpoints]
     if len(set(names)) != len(names):
         raise PayloadError(f"{what}: more than one endpoint for a listener: {names}")
     rack = value.get("rack")
     features = {
-        _str(name, what): {_str(key, what): _int(level, what) for key, level in levels.items()}
-        for name, levels in (value.get("features") or {}).items()
+        name: {key: _int(level, what) for key, level in _object(levels, what).items()}
+        for name, levels in _object(value.get("features") or {}, what).items()
     }
     return BrokerInfo(broker_id, endpoints, None if rack is None else _str(rack, what), features, jmx_port, epoch)
 
@@ -267,10 +279,10 @@ def decode_topic(name: str, data: bytes | None) -> TopicZnode:
 def _lists(value: Any, what: str) -> dict[int, tuple[int, ...]]:
     if value is None:
         return {}
-    if not isinstance(value, dict):
-        raise PayloadError(f"{what}: expected an object of replica lists, found {value!r}")
     try:
-        return {int(partition): tuple(_int_list(replicas, what)) for partition, replicas in value.items()}
+        return {
+            int(partition): tuple(_int_list(replicas, what)) for partition, replicas in _object(value, what).items()
+        }
     except ValueError as error:
         raise PayloadError(f"{what}: {error}") from error
 
@@ -385,9 +397,10 @@ def decode_partitions(data: bytes | None) -> list[TopicPartition]:
     if value is None:
         return []
     what = "partition list"
+    entries = [_object(item, what) for item in _list(_required(value, "partitions", what), what)]
     return [
         TopicPartition(_str(_required(item, "topic", what), what), _int(_required(item, "partition", what), what))
-        for item in _required(value, "partitions", what)
+        for item in entries
     ]
 
 
@@ -423,7 +436,7 @@ def decode_reassignment(data: bytes | None) -> dict[TopicPartition, tuple[int, .
     if not set(value) <= {"version", "partitions"}:
         raise PayloadError(f"{what}: unknown key in {sorted(value)}")
     result: dict[TopicPartition, tuple[int, ...]] = {}
-    for item in value.get("partitions") or []:
+    for item in _list(value.get("partitions") or [], what):
         if not isinstance(item, dict) or not set(item) <= {"topic", "partition", "replicas"}:
             raise PayloadError(f"{what}: unexpected entry {item!r}")
         partition = TopicPartition(_str(item.get("topic"), what), _int(item.get("partition", 0), what))
@@ -509,12 +522,9 @@ def decode_feature(data: bytes | None) -> FeatureZnode:
     status = _int(_required(value, "status", what), what)
     if status not in (0, 1):
         raise PayloadError(f"{what}: unknown status {status}")
-    features = _required(value, "features", what)
-    if not isinstance(features, dict):
-        raise PayloadError(f"{what}: features must be an object")
     levels: dict[str, int] = {}
-    for name, item in features.items():
-        level = _int(_required(item, "max_version_level", what), what)
+    for name, item in _object(_required(value, "features", what), what).items():
+        level = _int(_required(_object(item, what), "max_version_level", what), what)
         if level < 1 or (version == 1 and not 1 <= _int(item.get("min_version_level", 1), what) <= level):
             raise PayloadError(f"{what}: invalid levels of {name}: {item!r}")
         levels[name] = level

@@ -69,6 +69,12 @@ BAD = [
     creation("cluster", "User:x", kind=CLUSTER),
     creation("x-bad", "nobody"),
     creation("x-bad", ""),
+    # Codes that no version knows: each is refused by itself.
+    creation("x-bad", "User:x", kind=9),
+    creation("x-bad", "User:x", kind=-2),
+    creation("x-bad", "User:x", pattern=9),
+    creation("x-bad", "User:x", operation=35),
+    creation("x-bad", "User:x", permission=-2),
 ]
 # They are for what is deleted as well: those that match "*" leave the permissions of the tests' own address alone.
 FILTERS: list[dict[str, Any]] = [
@@ -81,6 +87,9 @@ FILTERS: list[dict[str, Any]] = [
     {"name": None, "pattern": ANY, "kind": ANY, "permission": DENY, "host": "10.0.0.1"},
     {"name": "x g *", "kind": GROUP, "pattern": MATCH, "host": "*"},
     {"name": "*", "pattern": LITERAL, "principal": "User:CN=a\"b',c=ü:d"},
+    {"name": "x-plain", "pattern": -2},
+    {"name": "x-plain", "kind": 9},
+    {"name": "x-plain", "operation": 35},
 ]
 
 

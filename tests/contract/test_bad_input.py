@@ -10,6 +10,8 @@ import pytest
 from network.protocol.errors import ErrorCode
 from network.protocol.header import RequestHeader, encode_request
 from network.protocol.messages.api_versions import ApiVersionsRequest
+from network.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from network.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
 from network.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support import wire
 from tests.support.cluster import Broker, Cluster
@@ -260,3 +262,14 @@ def test_a_batch_above_max_message_bytes(cluster: Cluster, broker: Broker) -> No
     answer = wire.produce(broker, topic, wire.batch([b"x" * 1000]))
     assert ErrorCode.of(answer.error_code) is ErrorCode.MESSAGE_TOO_LARGE
     assert wire.list_offset(broker, topic, -1).offset == 1
+
+
+def test_names_that_no_path_can_hold(broker: Broker) -> None:
+    """One user's name fails alone; an empty topic fails the request."""
+    users = [UserName(name=".."), UserName(name="nobody")]
+    answer = wire.call(broker, DescribeUserScramCredentialsRequest(users=users), 0)
+    codes = [ErrorCode.of(each.error_code) for each in answer.results]
+    assert (answer.error_code, codes) == (0, [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.RESOURCE_NOT_FOUND])
+    topics = [CreatePartitionsTopic(name=name, count=2) for name in ("", "nowhere")]
+    made = wire.call(broker, CreatePartitionsRequest(topics=topics, timeout_ms=3_000), 3).results
+    assert [ErrorCode.of(each.error_code) for each in made] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2

@@ -7,13 +7,13 @@ the retry back-off allows; the issuer may have changed its keys.
 
 from __future__ import annotations
 
-import json
 import logging
 import urllib.request
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from broker.config.keys import ConfigError
+from network.json_text import parse_json
 
 if TYPE_CHECKING:
     from timer.clock import Clock
@@ -107,7 +107,7 @@ class KeySet:
 
         self._tried_ms = self._clock.monotonic_ms()
         try:
-            entries = json.loads(self._load(self._url))["keys"]
+            entries = parse_json(self._load(self._url))["keys"]
             found = {each.key_id: each.key for each in jwt.PyJWKSet(entries).keys}
             self._keys = {
                 each.get("kid"): VerificationKey(found[each.get("kid")], _algorithms(each))

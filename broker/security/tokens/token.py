@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from controller.zk import paths
+from network.json_text import parse_json
 
 VERSION = 3
 _READ_VERSIONS = (1, 2, 3)
@@ -85,7 +86,7 @@ def encode(token: Token) -> bytes:
 def decode(data: bytes) -> Token:
     """Raises ValueError for a content that cannot be read."""
     try:
-        value: dict[str, Any] = json.loads(data)
+        value: dict[str, Any] = parse_json(data)
         if value["version"] not in _READ_VERSIONS:
             raise ValueError(f"unknown version {value['version']!r}")
         owner = Principal.parse(paths.desanitize(value["owner"]))
@@ -99,5 +100,5 @@ def decode(data: bytes) -> Token:
             int(value["maxTimestamp"]),
             int(value["expiryTimestamp"]),
         )
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"a delegation token lacks a part: {error}") from None

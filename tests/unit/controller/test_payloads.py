@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -261,3 +262,29 @@ def test_assignment_arithmetic() -> None:
     # A second target replaces the first; cancelling goes back to the origin set.
     assert running.reassign_to((4, 2)) == ReplicaAssignment((4, 2, 1), adding=(4,), removing=(1,))
     assert not running.reassign_to(running.origin).being_reassigned
+
+
+@pytest.mark.parametrize(
+    ("read", "content"),
+    [
+        (partial(payloads.decode_broker, 1), '{"version":5,"jmx_port":-1,"endpoints":1.5}'),
+        (partial(payloads.decode_broker, 1), '{"version":5,"jmx_port":-1,"endpoints":[],"features":"x"}'),
+        (partial(payloads.decode_broker, 1), '{"version":5,"jmx_port":-1,"endpoints":[],"features":{"f":"x"}}'),
+        (
+            partial(payloads.decode_broker, 1),
+            '{"version":5,"jmx_port":-1,"endpoints":[""],"listener_security_protocol_map":[]}',
+        ),
+        (payloads.decode_partitions, '{"version":1,"partitions":null}'),
+        (payloads.decode_partitions, '{"version":1,"partitions":[7]}'),
+        (payloads.decode_reassignment, '{"version":1,"partitions":7}'),
+        (payloads.decode_feature, '{"version":1,"status":1,"features":{"f":1.5}}'),
+        (payloads.decode_cluster_id, "[" * 200_000),
+    ],
+)
+def test_another_shape_is_a_payload_error(read: Callable[[bytes], object], content: str) -> None:
+    with pytest.raises(PayloadError):
+        read(content.encode())
+
+
+def test_json_that_is_nested_too_deeply_is_no_json() -> None:
+    assert payloads.decode_config(b'{"a":' * 200_000) == {}
