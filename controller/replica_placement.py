@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from network.protocol.errors import ApiError, ErrorCode
 from timer.chance import Chance
+
+MOST_PARTITIONS: Final = 200_000
+"""Of a topic. Its znode would need more than twice ZooKeeper's largest (1 MB), and the plan alone a GB for ten million:
+a request of a hundred bytes could take the broker's memory."""
 
 
 def assign_replicas(
@@ -29,6 +34,8 @@ def assign_replicas(
     """
     if partitions <= 0:
         raise ApiError(ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
+    if first_partition + partitions > MOST_PARTITIONS:
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, f"A topic can have at most {MOST_PARTITIONS} partitions.")
     if replication_factor <= 0:
         raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0.")
     if replication_factor > len(brokers):

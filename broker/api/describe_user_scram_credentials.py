@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from typing import Final
 
 from broker.requests.authorization import Operation
 from broker.requests.cluster_action import require_cluster
 from broker.requests.registry import Call, api
+from broker.security.scram_changes import UNEXPECTED
 from broker.security.scram_credentials import read_credentials, users_with_credentials
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode
@@ -23,8 +23,6 @@ from network.protocol.messages.describe_user_scram_credentials import (
 )
 
 logger = logging.getLogger(__name__)
-
-_UNEXPECTED: Final = "The server experienced an unexpected error when processing the request."
 
 
 def _error_form(
@@ -60,7 +58,7 @@ def _describe(
         infos = read_credentials(call.broker.zk, user)
     except ValueError as error:  # a name that no path can hold, as "..", or a stored credential that is none
         logger.warning("the credentials of user %r cannot be read: %s", user, error)
-        return _failed(user, ErrorCode.UNKNOWN_SERVER_ERROR, _UNEXPECTED)
+        return _failed(user, ErrorCode.UNKNOWN_SERVER_ERROR, UNEXPECTED)
     if not infos:
         text = f"Attempt to describe a user credential that does not exist: {user}"
         return _failed(user, ErrorCode.RESOURCE_NOT_FOUND, text)

@@ -5,14 +5,20 @@ A client sends the salted password, never the password itself. One bad item fail
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 from controller.zk import paths
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.alter_user_scram_credentials import ScramCredentialDeletion, ScramCredentialUpsertion
 from network.sasl.scram_credential import BY_CODE, MAX_ITERATIONS, MIN_ITERATIONS, credential_of
+
+logger = logging.getLogger(__name__)
+
+UNEXPECTED: Final = "The server experienced an unexpected error when processing the request."
+"""Kafka's text where one user of several cannot be dealt with."""
 
 Change = ScramCredentialDeletion | ScramCredentialUpsertion
 
@@ -47,7 +53,11 @@ def alter(
     for user, wanted in by_user.items():
         refusal = _refusal(wanted)
         if refusal is None:
-            refusal = _write(zk, writer, user, wanted)
+            try:
+                refusal = _write(zk, writer, user, wanted)
+            except ValueError as error:  # a name that no path can hold, as ".."
+                logger.warning("the credentials of user %r cannot be changed: %s", user, error)
+                refusal = (ErrorCode.UNKNOWN_SERVER_ERROR, UNEXPECTED)
         yield (user, *(refusal or (ErrorCode.NONE, "")))
 
 

@@ -9,6 +9,10 @@ import pytest
 
 from network.protocol.errors import ErrorCode
 from network.protocol.header import RequestHeader, encode_request
+from network.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+)
 from network.protocol.messages.api_versions import ApiVersionsRequest
 from network.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from network.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
@@ -270,6 +274,10 @@ def test_names_that_no_path_can_hold(broker: Broker) -> None:
     answer = wire.call(broker, DescribeUserScramCredentialsRequest(users=users), 0)
     codes = [ErrorCode.of(each.error_code) for each in answer.results]
     assert (answer.error_code, codes) == (0, [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.RESOURCE_NOT_FOUND])
+    deletions = [ScramCredentialDeletion(name=name, mechanism=1) for name in ("..", "nobody")]
+    altered = wire.call(broker, AlterUserScramCredentialsRequest(deletions=deletions), 0).results
+    codes = [ErrorCode.of(each.error_code) for each in sorted(altered, key=lambda each: str(each.user))]
+    assert codes == [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.RESOURCE_NOT_FOUND]
     topics = [CreatePartitionsTopic(name=name, count=2) for name in ("", "nowhere")]
     made = wire.call(broker, CreatePartitionsRequest(topics=topics, timeout_ms=3_000), 3).results
     assert [ErrorCode.of(each.error_code) for each in made] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2

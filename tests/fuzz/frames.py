@@ -6,10 +6,12 @@ import random
 import struct
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
+from controller.replica_placement import MOST_PARTITIONS
 from network.protocol.api import API, ApiKey
 from network.protocol.errors import ProtocolError
-from network.protocol.header import RequestHeader, encode_request
+from network.protocol.header import RequestHeader, decode_request_header, encode_request
 from network.protocol.message import Message
 from network.protocol.primitives import encode_unsigned_varint
 from tests.fuzz.values import message
@@ -34,6 +36,13 @@ class Frame:
 
 def any_frame(rng: random.Random, correlation_id: int, *, login: bool) -> Frame:
     """The next one; `login`: mostly what is sent before a login is complete."""
+    frame = _drawn(rng, correlation_id, login)
+    while _makes_many(frame.data):
+        frame = _drawn(rng, correlation_id, login)
+    return frame
+
+
+def _drawn(rng: random.Random, correlation_id: int, login: bool) -> Frame:
     drawn = rng.random()
     if drawn < 0.12:
         return Frame(_captured(rng), None, "captured")
@@ -62,6 +71,8 @@ def _declared(rng: random.Random, correlation_id: int, login: bool) -> Frame:
             made.broker_id = rng.choice((-1, 7, 2**31 - 1))
         elif key in BROKERS_OWN:
             made.controller_epoch = rng.choice((-1, 0))
+        elif key == ApiKey.PRODUCE and made.acks == 0 and rng.random() < 0.9:
+            made.acks = 1  # without an answer there is little to see
         _spare(made)
         try:
             return Frame(encode_request(header, made), header, "declared")
@@ -69,11 +80,24 @@ def _declared(rng: random.Random, correlation_id: int, login: bool) -> Frame:
             continue  # a value that this version has no bytes for
 
 
+def _makes_many(data: bytes) -> bool:
+    """Whether damage has made it a request for very many partitions, though not too many."""
+    if int.from_bytes(data[4:6], "big") not in (ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS):
+        return False
+    try:
+        header, start = decode_request_header(data[4:])
+        made: Any = API[header.api_key].request.decode(data[4:], header.api_version, start)
+    except (ProtocolError, KeyError):
+        return False
+    counts = [getattr(topic, "num_partitions", getattr(topic, "count", 0)) for topic in made.topics or ()]
+    return any(10 < count <= MOST_PARTITIONS for count in counts)
+
+
 def _spare(made: Message) -> None:
-    """A topic of two billion partitions would be made, here as by Apache Kafka; that is no question of frames."""
+    """A topic of 100,000 partitions would really be made, which would take the hour."""
     for topic in getattr(made, "topics", None) or ():
         for name in ("num_partitions", "count"):
-            if getattr(topic, name, 0) > 10:
+            if 10 < getattr(topic, name, 0) <= MOST_PARTITIONS:
                 setattr(topic, name, 10)
 
 

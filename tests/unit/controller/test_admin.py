@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.replica_placement import alternate_racks, assign_replicas
+from controller.replica_placement import MOST_PARTITIONS, alternate_racks, assign_replicas
 from controller.topic_names import check_collision, check_topic_name
 from controller.zk import paths
 from controller.zk.admin import AdminZkClient
@@ -288,6 +289,12 @@ def test_placement_follows_kafkas_rule() -> None:
         5: [5, 0, 1],
         6: [0, 4, 5],
     }
+
+
+@pytest.mark.parametrize(("first", "count"), [(0, 2**31 - 1), (0, MOST_PARTITIONS + 1), (1, MOST_PARTITIONS)])
+def test_more_partitions_than_a_znode_holds_are_not_even_planned(first: int, count: int) -> None:
+    planned = partial(assign_replicas, {1: None}, count, 1, chance=CHANCE, first_partition=first)
+    assert code_of(planned) is ErrorCode.INVALID_PARTITIONS
 
 
 @given(
