@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from typing import Final
 
 from broker.requests.authorization import Operation
 from broker.requests.cluster_action import require_cluster
 from broker.requests.registry import Call, api
-from broker.security.scram_changes import UNEXPECTED
 from broker.security.scram_credentials import read_credentials, users_with_credentials
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode
@@ -23,6 +23,8 @@ from network.protocol.messages.describe_user_scram_credentials import (
 )
 
 logger = logging.getLogger(__name__)
+
+UNEXPECTED: Final = "The server experienced an unexpected error when processing the request."
 
 
 def _error_form(

@@ -15,7 +15,7 @@ from typing import Any
 
 from broker.requests.context import BrokerContext
 from broker.requests.registry import ApiHandler, Call, RefusedError
-from network.protocol.errors import ErrorCode, ProtocolError, error_of
+from network.protocol.errors import ApiError, ErrorCode, ProtocolError, error_of
 from network.server.refusal import refusal, unserved
 from network.server.request import Request
 
@@ -72,7 +72,8 @@ class Dispatcher:
     def _answer_error(self, call: Call[Any], handler: ApiHandler, error: BaseException) -> None:
         code, message = error_of(error)
         if code is ErrorCode.UNKNOWN_SERVER_ERROR:
-            logger.error("%s v%d from %s failed", handler.name, call.version, call.connection.id, exc_info=error)
+            unforeseen = None if isinstance(error, ApiError) else error
+            logger.error("%s v%d from %s failed", handler.name, call.version, call.connection.id, exc_info=unforeseen)
         if call.answered:
             return
         try:

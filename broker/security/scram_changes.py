@@ -5,20 +5,14 @@ A client sends the salted password, never the password itself. One bad item fail
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, Protocol
+from typing import Protocol
 
 from controller.zk import paths
-from network.protocol.errors import ErrorCode
+from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.alter_user_scram_credentials import ScramCredentialDeletion, ScramCredentialUpsertion
 from network.sasl.scram_credential import BY_CODE, MAX_ITERATIONS, MIN_ITERATIONS, credential_of
-
-logger = logging.getLogger(__name__)
-
-UNEXPECTED: Final = "The server experienced an unexpected error when processing the request."
-"""Kafka's text where one user of several cannot be dealt with."""
 
 Change = ScramCredentialDeletion | ScramCredentialUpsertion
 
@@ -55,9 +49,8 @@ def alter(
         if refusal is None:
             try:
                 refusal = _write(zk, writer, user, wanted)
-            except ValueError as error:  # a name that no path can hold, as ".."
-                logger.warning("the credentials of user %r cannot be changed: %s", user, error)
-                refusal = (ErrorCode.UNKNOWN_SERVER_ERROR, UNEXPECTED)
+            except ValueError:  # a name that no path can hold, as "..": Kafka fails them all
+                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR) from None
         yield (user, *(refusal or (ErrorCode.NONE, "")))
 
 
