@@ -13,6 +13,7 @@ from broker.requests.authorization import Operation, ResourceType
 from broker.requests.controller_only import require_controller
 from broker.requests.registry import Call, api
 from broker.topics.topic_admin import free
+from controller.zk import paths
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.create_partitions import (
@@ -41,7 +42,7 @@ def handle(call: Call[CreatePartitionsRequest]) -> None:
     good: list[CreatePartitionsTopic] = []
     for topic in request.topics:
         name = topic.name
-        if not name:
+        if not paths.can_hold(name):
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # for the request as a whole, as by Kafka
         if counts[name] > 1:
             failed[name] = _failed(name, ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")

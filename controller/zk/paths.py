@@ -140,3 +140,12 @@ def sanitize(name: str) -> str:
 def desanitize(name: str) -> str:
     """The inverse of `sanitize`; a literal `+` reads as a space."""
     return unquote_plus(name)
+
+
+def can_hold(name: str) -> bool:
+    """Whether ZooKeeper takes a path that ends in this name: no empty or relative step, no control characters."""
+    relative = any(step in ("", ".", "..") for step in name.split("/"))
+    return not relative and not any(
+        char <= "\x1f" or "\x7f" <= char <= "\x9f" or "\ud800" <= char <= "\uf8ff" or "\ufff0" <= char <= "\uffff"
+        for char in name
+    )

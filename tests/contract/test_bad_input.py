@@ -277,6 +277,7 @@ def test_names_that_no_path_can_hold(broker: Broker) -> None:
     deletions = [ScramCredentialDeletion(name=name, mechanism=1) for name in ("..", "nobody")]
     altered = wire.call(broker, AlterUserScramCredentialsRequest(deletions=deletions), 0).results
     assert [ErrorCode.of(each.error_code) for each in altered] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
-    topics = [CreatePartitionsTopic(name=name, count=2) for name in ("", "nowhere")]
-    made = wire.call(broker, CreatePartitionsRequest(topics=topics, timeout_ms=3_000), 3).results
-    assert [ErrorCode.of(each.error_code) for each in made] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
+    for bad in ("", ".", "a//b", "a\0"):
+        topics = [CreatePartitionsTopic(name=name, count=2) for name in (bad, "nowhere")]
+        made = wire.call(broker, CreatePartitionsRequest(topics=topics, timeout_ms=3_000), 3).results
+        assert [ErrorCode.of(each.error_code) for each in made] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2, bad
