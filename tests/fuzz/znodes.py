@@ -66,7 +66,7 @@ _READERS: tuple[tuple[Any, Reader], ...] = (
     (_TOKEN, decode_token),
     (_SCRAM, lambda data: ScramCredential.from_text(data.decode())),
 )
-_VALUES = (
+_VALUES: tuple[Any, ...] = (
     None,
     True,
     0,
