@@ -1,7 +1,7 @@
 """`python -m tests.fuzz --frames N --seed S`: fuzz a broker of its own and the readers of files; tell what was seen.
 
-Ends with 1 if the broker did something that it may not do. The same seed sends the same frames for as long as the
-answers come in the same order.
+Ends with 1 if the broker did something that it may not do. The same seed draws the same frames for each kind of
+connection.
 """
 
 from __future__ import annotations

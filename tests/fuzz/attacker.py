@@ -63,7 +63,8 @@ class Attacker:
         self.ends: Counter[str] = Counter()
         self.faults: list[str] = []
         self._ports = ports
-        self._rng = random.Random(seed)
+        # One of its own for each kind of connection, whose frames are then the same whichever is answered first.
+        self._draws = {kind: random.Random(f"{seed} {kind}") for kind in KINDS}
         self._number = 0
         self._selector = selectors.DefaultSelector()
 
@@ -99,7 +100,7 @@ class Attacker:
 
     def _next(self, lane: Lane) -> int:
         self._number += 1
-        frame = any_frame(self._rng, self._number, login=lane.kind in ("login", "half"))
+        frame = any_frame(self._draws[lane.kind], self._number, login=lane.kind in ("login", "half"))
         with contextlib.suppress(OSError):  # the broker has closed it: the selector tells
             lane.send(frame)
         return 1

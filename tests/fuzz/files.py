@@ -29,7 +29,7 @@ from timer.chance import SeededChance
 from timer.clock import ManualClock
 from timer.scheduler import ManualScheduler
 
-DIRECTORY_EVERY = 100
+DIRECTORY_EVERY = 200
 """The others are znodes, which take a hundredth of the time."""
 _DIRECTORIES = ("1_clean", "1_clean", "6_old_formats")
 _READ = 1 << 20
