@@ -7,6 +7,8 @@
 #   make cluster     several brokers, mixed with Apache Kafka's too, 16 minutes
 #   make faults      brokers killed, attacked and disks full, 4 minutes
 #   make fuzz        frames and files that nobody would send or write in earnest, a minute
+#   make campaign    brokers under faults that a seed draws, a minute
+#   make soak        how a leak is told from noise, a second
 #   make operations  the operating guide, page by page, and the dashboard, 3 minutes
 #   make site        the documentation: built, its names, links and commands checked, 2 minutes
 #   make console     the console in a real browser, 2 minutes
@@ -26,7 +28,7 @@ BIN := $(VENV)/bin
 # Tests run in so many processes side by side, each taking whole files.
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
-SUITES := contract clients cluster console faults fuzz operations simulation spark docker reference zookeeper site
+SUITES := contract clients cluster console faults fuzz campaign soak operations simulation spark docker reference zookeeper site
 
 .PHONY: help run up test check lint types unit docs $(SUITES) clean
 .PHONY: wheelhouse cluster-up cluster-secure cluster-monitoring cluster-spark cluster-down cluster-logs cluster-test

@@ -155,6 +155,11 @@ class IdempotentLoad(Load):
         else:
             self.acknowledged[message.partition()].append((message.offset(), message.value()))
 
+    @property
+    def kept_identity(self) -> bool:
+        """Whether it has been one producer of one epoch from begin to end."""
+        return len(self._identities) == 1
+
     def _on_statistics(self, text: str) -> None:
         now = json.loads(text)["eos"]
         if now["producer_id"] >= 0:
