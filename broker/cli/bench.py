@@ -1,7 +1,6 @@
 """``odradek bench``: how much a cluster takes and gives, as Kafka's perf tools measure it, from one Python process.
 
-One request at a time is under way, so the figures are of this client too; with several processes beside each other a
-cluster shows more.
+The figures are of this client too, which is one thread; with several processes beside each other a cluster shows more.
 """
 
 from __future__ import annotations
@@ -17,7 +16,15 @@ from broker.cli.output import document, line
 from broker.cli.produce import CODECS
 from timer.clock import SystemClock
 
-_PRODUCER = {"acks": "all", "batch.size": "16384", "compression.type": "none"}
+_PRODUCER = {
+    "acks": "all",
+    "batch.size": "16384",
+    "compression.type": "none",
+    "linger.ms": "0",
+    "max.in.flight.requests.per.connection": "5",
+}
+_MOST_IN_FLIGHT = 100
+_LONGEST_LINGER_MS = 60_000
 _ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
 
 topic_option = click.option("--topic", required=True, help="A topic that is there.")
@@ -46,6 +53,16 @@ def command() -> None:
     metavar="K=V",
     help=f"Repeatable; of {', '.join(f'{key} ({value})' for key, value in _PRODUCER.items())}.",
 )
+@click.option("--acks", type=click.Choice(list(_ACKS)), help="As acks=... of --producer-props; so the next three.")
+@click.option("--compression", type=click.Choice(CODECS), help="compression.type")
+@click.option(
+    "--linger", type=click.IntRange(0, _LONGEST_LINGER_MS), metavar="MS", help="linger.ms; for a --throughput."
+)
+@click.option(
+    "--in-flight",
+    type=click.IntRange(1, _MOST_IN_FLIGHT),
+    help="Unanswered requests, of all brokers together: max.in.flight.requests.per.connection.",
+)
 @interval_option
 @seconds_option
 def produce(
@@ -55,6 +72,10 @@ def produce(
     record_size: int,
     throughput: int,
     producer_props: tuple[str, ...],
+    acks: str | None,
+    compression: str | None,
+    linger: int | None,
+    in_flight: int | None,
     reporting_interval: int,
     max_seconds: int,
 ) -> None:
@@ -65,6 +86,8 @@ def produce(
     if throughput == 0 or throughput < -1:
         raise CommandError("--throughput is a number of records a second, or -1", exit_code=2)
     settings = _producer_settings(producer_props)
+    given = dict(zip(settings, (acks, None, compression, linger, in_flight), strict=True))
+    settings |= {key: str(value) for key, value in given.items() if value is not None}
     with cluster(bootstrap_server) as client:
         load = ProduceLoad(
             client,
@@ -74,6 +97,8 @@ def produce(
             batch_bytes=int(settings["batch.size"]),
             codec=settings["compression.type"],
             acks=_ACKS[settings["acks"]],
+            in_flight=int(settings["max.in.flight.requests.per.connection"]),
+            linger_ms=int(settings["linger.ms"]),
         )
         load.run(num_records, throughput, reporting_interval, max_seconds * 1000, line)
     document(load.facts(), lambda: click.echo(load.text()))
@@ -93,6 +118,15 @@ def _producer_settings(props: tuple[str, ...]) -> dict[str, str]:
         raise CommandError(f"compression.type={codec} is none of {', '.join(CODECS)}", exit_code=2)
     if not settings["batch.size"].isdecimal():
         raise CommandError(f"batch.size={settings['batch.size']} is no number of bytes", exit_code=2)
+    if not settings["linger.ms"].isdecimal() or int(settings["linger.ms"]) > _LONGEST_LINGER_MS:
+        raise CommandError(
+            f"linger.ms={settings['linger.ms']} is no number of milliseconds up to {_LONGEST_LINGER_MS}", exit_code=2
+        )
+    in_flight = settings["max.in.flight.requests.per.connection"]
+    if not in_flight.isdecimal() or not 1 <= int(in_flight) <= _MOST_IN_FLIGHT:
+        raise CommandError(
+            f"max.in.flight.requests.per.connection={in_flight} is no number from 1 to {_MOST_IN_FLIGHT}", exit_code=2
+        )
     return settings
 
 

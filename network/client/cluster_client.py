@@ -7,12 +7,19 @@ broker turns out to be the wrong one.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from network.client.cluster_metadata import BrokerAddress, ClusterMetadata, TopicMetadata
-from network.client.connection import AuthenticationFailed, ConnectionFailed, RequestTimedOut, SocketWrapper
+from network.client.connection import (
+    AuthenticationFailed,
+    Connection,
+    ConnectionFailed,
+    RequestTimedOut,
+    SocketWrapper,
+)
 from network.client.connection_pool import ConnectionPool, UnsupportedVersion, Versions
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -211,6 +218,15 @@ class ClusterClient:
             _WRONG_LEADER,
             lambda: self.metadata([topic]),
         )
+
+    def leader_connection(
+        self, topic: str, partition: int
+    ) -> contextlib.AbstractContextManager[tuple[Connection, Versions]]:
+        """A connection to the leader for one user who has several requests in flight on it; nothing is tried again.
+
+        Raises `ApiError` when there is no leader, on entering `ConnectionFailed`.
+        """
+        return self._pool.borrowed(self._leader(topic, partition), self._deadline(None))
 
     def coordinator(self, key: str, key_type: int = GROUP_COORDINATOR, *, refresh: bool = False) -> BrokerAddress:
         """The broker that coordinates a group or a transactional id. Raises `ApiError` when the answer is an error

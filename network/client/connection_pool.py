@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from network.client.cluster_metadata import BrokerAddress
@@ -65,6 +67,21 @@ class ConnectionPool:
                 connection, versions = self._negotiate(broker, connection, deadline_ms)
             version = choose_version(message.API_KEY, versions, max_version)
             return connection.call(message, version, self._left(deadline_ms))
+        finally:
+            self._give_back(broker, connection)
+
+    @contextlib.contextmanager
+    def borrowed(self, broker: BrokerAddress, deadline_ms: int) -> Iterator[tuple[Connection, Versions]]:
+        """A connection for one user who has several requests in flight on it, and what its broker serves.
+
+        One with unanswered requests is closed at the end. Raises `ConnectionFailed`, `UnsupportedVersion`.
+        """
+        connection = self._take(broker, deadline_ms)
+        try:
+            versions = self._versions.get((broker.host, broker.port))
+            if versions is None:  # forgotten, to stay within the bound
+                connection, versions = self._negotiate(broker, connection, deadline_ms)
+            yield connection, dict(versions)
         finally:
             self._give_back(broker, connection)
 
