@@ -1,7 +1,8 @@
 """Reading OTLP metrics: the protobuf message `MetricsData` of opentelemetry-proto 1.x, as clients push it.
 
-Only what KIP-714 has clients send is read, gauges and sums; other kinds of metrics are counted. Nothing is built for
-what is skipped, and the number of points is bounded, so a hostile message of a megabyte costs no more than its size.
+What KIP-714 has clients send is read, gauges and sums, and histograms with bounds; other kinds are counted. Nothing is
+built for what is skipped, and the number of points is bounded, so a hostile message of a megabyte costs no more than
+its size.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ MAX_POINTS = 10_000
 """Of one message."""
 MAX_ATTRIBUTES = 64
 """Of one point together with those of its resource."""
+MAX_BUCKETS = 200
+"""Of one histogram."""
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _DOUBLE = struct.Struct("<d")
@@ -32,13 +35,15 @@ class OtlpError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One value. A counter only grows; `is_delta`: the value is what was added since the last push."""
+    """One value. A counter only grows; `is_delta`: the value is what was added since the last push. `part` is `bucket`,
+    `sum` or `count` for one of the values that a histogram consists of, as Prometheus has them."""
 
     name: str
     attributes: Attributes
     value: float
     is_counter: bool = False
     is_delta: bool = False
+    part: str = ""
 
 
 @dataclass(slots=True)
@@ -92,6 +97,10 @@ def _metric(data: bytes, start: int, end: int, shared: Attributes, found: Metric
             _points(
                 data, first, last, name, shared, found, is_counter=bool(facts.get(3)), is_delta=facts.get(2) == _DELTA
             )
+        elif number == 9:  # Histogram
+            facts = {field: value for field, wire, value, _ in _fields(data, first, last) if wire == _VARINT}
+            for point in _all(data, first, last, 1):
+                _histogram(data, *point, name, shared, found, is_delta=facts.get(2) == _DELTA)
         else:
             found.skipped += sum(1 for _ in _all(data, first, last, 1))
 
@@ -125,6 +134,46 @@ def _points(
             found.skipped += 1
             continue
         found.points.append(Point(name, (*_attributes(data, own), *shared), value, is_counter, is_delta))
+
+
+def _histogram(
+    data: bytes, start: int, end: int, name: str, shared: Attributes, found: Metrics, *, is_delta: bool
+) -> None:
+    """Buckets as Prometheus has them: each with all that is not above its bound."""
+    count, flags, total = 0, 0, 0.0
+    counts: tuple[int, ...] = ()
+    bounds: tuple[float, ...] = ()
+    own = []
+    for number, wire, at, to in _fields(data, start, end):
+        if (number, wire) == (4, _FIXED64):
+            count = int.from_bytes(data[at:to], "little")
+        elif (number, wire) == (5, _FIXED64):
+            (total,) = _DOUBLE.unpack_from(data, at)
+        elif number in (6, 7) and to - at > 8 * MAX_BUCKETS:
+            found.skipped += 1
+            return
+        elif (number, wire) == (6, _BYTES):  # the last one has no bound
+            counts = struct.unpack(f"<{(to - at) // 8}Q", data[at:to])
+        elif (number, wire) == (7, _BYTES):
+            bounds = struct.unpack(f"<{(to - at) // 8}d", data[at:to])
+        elif (number, wire) == (9, _BYTES):
+            own.append((at, to))
+        elif (number, wire) == (10, _VARINT):
+            flags = at
+    fits = len(found.points) + len(bounds) + 3 <= MAX_POINTS and len(own) + len(shared) < MAX_ATTRIBUTES
+    # Without buckets there is neither a bound nor a count; with them one count more, that of what is above all bounds.
+    if flags & _NO_VALUE or not fits or len(counts) != (len(bounds) + 1 if counts or bounds else 0):
+        found.skipped += 1
+        return
+    attributes = (*_attributes(data, own), *shared)
+    below = 0
+    values = []
+    for bound, more in zip(bounds, counts, strict=False):
+        below += more
+        values.append(("bucket", (("le", repr(bound)), *attributes), float(below)))
+    values.append(("bucket", (("le", "+Inf"), *attributes), float(count)))
+    values += [("sum", attributes, total), ("count", attributes, float(count))]
+    found.points += [Point(name, labels, value, True, is_delta, part) for part, labels, value in values]
 
 
 def _attributes(

@@ -2,8 +2,8 @@
 
 A name is that of the metric with `_` for what Prometheus does not allow: `org.apache.kafka.producer.record.send.total`
 becomes `org_apache_kafka_producer_record_send_total`. Names from elsewhere begin with `client_`, so that no client can
-write into the broker's own series. Counters end in `_total`; what is pushed as a difference is added up. Labels are who
-pushed it, then the attributes that came with it.
+write into the broker's own series. Counters end in `_total`, histograms are Prometheus's; what is pushed as a
+difference is added up. Labels are who pushed it, then the attributes that came with it.
 
 A series goes when it was not pushed for as long as its client is remembered. What is too much is dropped and counted:
 series above the broker's bound or above a tenth of it from one client, and names and labels that are too long.
@@ -49,8 +49,8 @@ class _Series:
         self.expires_ms = 0
 
 
-_Key = tuple[str, str]
-"""Family and labels."""
+_Key = tuple[str, str, str]
+"""Family, what the name has behind it, and labels."""
 
 
 class ClientSeries:
@@ -79,7 +79,7 @@ class ClientSeries:
                 if found is None:
                     self.dropped += 1
                     continue
-                found.kind = "counter" if point.is_counter else "gauge"
+                found.kind = "histogram" if point.part else "counter" if point.is_counter else "gauge"
                 found.value = found.value + point.value if point.is_delta else point.value
                 found.expires_ms = expires_ms
             if not series:
@@ -99,18 +99,18 @@ class ClientSeries:
 
     def lines(self) -> Iterator[str]:
         """The lines of the page, family by family."""
-        families: dict[str, list[tuple[str, float]]] = {}
+        families: dict[str, list[tuple[str, str, float]]] = {}
         kinds: dict[str, set[str]] = {}
         with self._lock:
             for series in self._clients.values():
-                for (family, labels), each in series.items():
-                    families.setdefault(family, []).append((labels, each.value))
+                for (family, part, labels), each in series.items():
+                    families.setdefault(family, []).append((part, labels, each.value))
                     kinds.setdefault(family, set()).add(each.kind)
         for family in sorted(families):
             kind = kinds[family].pop() if len(kinds[family]) == 1 else "untyped"
             yield f"# HELP {family} pushed by clients\n# TYPE {family} {kind}\n"
-            for labels, value in families[family]:
-                yield f"{family}{{{labels}}} {value!r}\n"
+            for part, labels, value in families[family]:
+                yield f"{family}{part}{{{labels}}} {value!r}\n"
 
     def _series(self, of_client: dict[_Key, _Series], key: _Key | None) -> _Series | None:
         if key is None:
@@ -128,13 +128,13 @@ def _key(point: Point, who: str) -> _Key | None:
     """None for what is too long."""
     name = point.name if point.name.startswith(_OWN) else f"client.{point.name}"
     family = _NOT_IN_NAMES.sub("_", name)
-    if point.is_counter and not family.endswith("_total"):
+    if point.is_counter and not point.part and not family.endswith("_total"):
         family += "_total"
     labels = _labels(point.attributes, Source._fields)
     labels = f"{who},{labels}" if labels else who
     if len(family) > MAX_NAME or len(labels) > MAX_LABELS:
         return None
-    return family, labels
+    return family, f"_{point.part}" if point.part else "", labels
 
 
 def _labels(attributes: Attributes | Iterable[tuple[str, str]], taken: Iterable[str]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker.telemetry.otlp import MAX_ATTRIBUTES, MAX_POINTS, OtlpError, Point, decode
+from broker.telemetry.otlp import MAX_ATTRIBUTES, MAX_BUCKETS, MAX_POINTS, OtlpError, Point, decode
 
 metrics_pb2: Any = pytest.importorskip("opentelemetry.proto.metrics.v1.metrics_pb2")
 
@@ -54,10 +54,40 @@ def test_gauges_and_sums_are_read() -> None:
     assert found.skipped == 0
 
 
+def test_histograms_are_read_as_buckets_below_bounds() -> None:
+    data = metrics_pb2.MetricsData()
+    histogram = data.resource_metrics.add().scope_metrics.add().metrics.add(name="h").histogram
+    histogram.aggregation_temporality = 1
+    point = histogram.data_points.add(count=6, sum=9.5, bucket_counts=[1, 2, 3], explicit_bounds=[0.5, 10.0])
+    attributes(point.attributes, topic="t")
+    topic = ("topic", "t")
+    wanted = [
+        ("bucket", (("le", "0.5"), topic), 1.0),
+        ("bucket", (("le", "10.0"), topic), 3.0),
+        ("bucket", (("le", "+Inf"), topic), 6.0),
+        ("sum", (topic,), 9.5),
+        ("count", (topic,), 6.0),
+    ]
+    found = decode(data.SerializeToString())
+    assert found.points == [
+        Point("h", labels, value, is_counter=True, is_delta=True, part=part) for part, labels, value in wanted
+    ]
+    assert found.skipped == 0
+
+
+def test_a_histogram_with_too_many_buckets_is_counted_as_skipped() -> None:
+    data = metrics_pb2.MetricsData()
+    histogram = data.resource_metrics.add().scope_metrics.add().metrics.add(name="h").histogram
+    bounds = [float(number) for number in range(MAX_BUCKETS)]
+    histogram.data_points.add(count=3, sum=4.0, bucket_counts=[0] * MAX_BUCKETS + [3], explicit_bounds=bounds)
+    found = decode(data.SerializeToString())
+    assert (found.points, found.skipped) == ([], 1)
+
+
 def test_other_kinds_and_points_without_a_value_are_counted() -> None:
     data = metrics_pb2.MetricsData()
     scope = data.resource_metrics.add().scope_metrics.add()
-    scope.metrics.add(name="h").histogram.data_points.add(count=1)
+    scope.metrics.add(name="h").histogram.data_points.add(count=1, bucket_counts=[1], explicit_bounds=[1.0])
     scope.metrics.add(name="s").summary.data_points.add(count=1)
     scope.metrics.add(name="n").gauge.data_points.add()
     scope.metrics.add(name="f").gauge.data_points.add(as_int=1, flags=1)

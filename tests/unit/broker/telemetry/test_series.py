@@ -52,6 +52,27 @@ def test_differences_are_added_up_and_everything_else_replaced() -> None:
     }
 
 
+def test_histograms_are_prometheus_s() -> None:
+    series = ClientSeries(ManualClock(), 100)
+    parts = (
+        ("bucket", (("le", "1.0"),), 2.0),
+        ("bucket", (("le", "+Inf"),), 3.0),
+        ("sum", (), 4.5),
+        ("count", (), 3.0),
+    )
+    points = [Point("org.apache.kafka.h", labels, value, True, True, part) for part, labels, value in parts]
+    for _ in range(2):
+        series.take(source(), points, LIFE_MS)
+    (family,) = text_string_to_metric_families("".join(series.lines()))
+    assert (family.name, family.type) == ("org_apache_kafka_h", "histogram")
+    assert [(sample.name.rpartition("_")[2], sample.labels.get("le"), sample.value) for sample in family.samples] == [
+        ("bucket", "1.0", 4.0),
+        ("bucket", "+Inf", 6.0),
+        ("sum", None, 9.0),
+        ("count", None, 6.0),
+    ]
+
+
 def test_labels_say_who_pushed_and_cannot_be_forged() -> None:
     series = ClientSeries(ManualClock(), 100)
     attributes = (
