@@ -11,7 +11,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from network.protocol.api import API
+from network.protocol.deprecated_versions import LAST_DEPRECATED
 from network.protocol.errors import ErrorCode
+from network.server.deprecated_requests import DeprecatedRequests
 
 if TYPE_CHECKING:
     from network.server.request import Request
@@ -58,6 +60,7 @@ class RequestMetrics:
         self._rates: dict[tuple[str, int], Meter] = {}
         self._of_records: dict[str, tuple[Histogram, ...]] = {}
         self._errors: dict[tuple[int, int], Meter] = {}
+        self._deprecated = DeprecatedRequests(metrics, GROUP, TYPE)
         self.requests = 0
         """Requests counted since the start; like `request_bytes` up to date with the last flush."""
         self.request_bytes = 0
@@ -82,6 +85,7 @@ class RequestMetrics:
                 header.api_key,
                 request.error_codes,
                 request.conversion,
+                request.connection,
             )
         )
         if len(pending) >= _PENDING_BOUND:
@@ -93,7 +97,8 @@ class RequestMetrics:
         pending, self._pending = self._pending, []
         counts: Counter[tuple[Any, ...]] = Counter()
         for (
-            names, version, size, received, dequeued, local, ready, taken, done, throttle, key, codes, conversion
+            names, version, size, received, dequeued, local, ready, taken, done, throttle, key, codes, conversion,
+            connection
         ) in pending:  # fmt: skip
             # A handler that answered before it returned did all its work locally.
             local_end = local if received < local < ready else ready
@@ -103,6 +108,9 @@ class RequestMetrics:
                 key,
                 codes,
                 conversion and (round(conversion[0] / _MS), conversion[1]),
+                (connection.software_name, connection.software_version)
+                if version <= LAST_DEPRECATED.get(key, -1)
+                else None,
                 size,
                 (dequeued - received) // _MS if dequeued > received else 0,
                 (local_end - dequeued) // _MS if local_end > dequeued > 0 else 0,
@@ -114,7 +122,7 @@ class RequestMetrics:
             )
             counts[values] += 1
         errors: Counter[tuple[int, int]] = Counter()
-        for (names, version, key, codes, conversion, *values_of_one), count in counts.items():
+        for (names, version, key, codes, conversion, client, *values_of_one), count in counts.items():
             for code in codes:
                 errors[key, code] += count
             self.requests += count
@@ -123,6 +131,8 @@ class RequestMetrics:
                 for histogram, value in zip(self._of(name), values_of_one, strict=True):
                     histogram.update(value, count)
                 self._rate(name, version).mark(count)
+                if client is not None:
+                    self._deprecated.mark(name, version, client, count)
                 if name in _WITH_RECORDS:
                     for histogram, value in zip(self._conversions(name), conversion or _NO_CONVERSION, strict=True):
                         histogram.update(value, count)

@@ -24,6 +24,9 @@ from log.records.batch import RecordBatch
 from log.records.compression import Codec
 from log.records.old_formats import encode_message
 from network.protocol.api import API, ApiKey
+from network.protocol.deprecated_versions import LAST_DEPRECATED
+from network.protocol.message import Request
+from network.protocol.messages.api_versions import ApiVersionsRequest
 from network.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -65,6 +68,7 @@ EXACT = (
     "kafka_log_log_logstartoffset",
     "kafka_log_log_numlogsegments",
     "kafka_log_log_size",
+    "kafka_network_requestmetrics_deprecatedrequests_total",
     "kafka_network_requestmetrics_errors_total",
     "kafka_network_requestmetrics_messageconversionstimems_count",
     "kafka_network_requestmetrics_requestbytes_count",
@@ -130,6 +134,8 @@ ASKED = sorted({case.api for case in CASES} - {ApiKey.FIND_COORDINATOR, ApiKey.C
 WRONG = [case for case in CASES if case.api in ASKED and not case.elsewhere]
 # One for a topic that cannot be, those refused (one of them with acks=0), those converted, and one in a transaction.
 OTHER_PRODUCES = 1 + 5 + 3 + 1
+# Each API that has deprecated versions is asked in the last of them and in the next one.
+ASKED_TWICE = Counter({API[key].name: 2 for key in LAST_DEPRECATED})
 COMPACTED, OLD, PACKED = "compacted", "old", "packed"
 
 
@@ -160,6 +166,7 @@ def load(cluster: Cluster) -> None:
     converted_records(cluster)
     one_transaction(cluster)
     wrong_requests(cluster)
+    deprecated_requests(cluster)
 
 
 def refused_records(cluster: Cluster) -> None:
@@ -210,6 +217,23 @@ def wrong_requests(cluster: Cluster) -> None:
         wire.call(cluster.brokers[0], case.make(version), version)
 
 
+def deprecated_requests(cluster: Cluster) -> None:
+    """From a client that says who it is."""
+    who = ApiVersionsRequest(client_software_name="contract-client", client_software_version="1.2")
+    with wire.connected(cluster.brokers[0]) as connection:
+        connection.call(who, 3)
+        for key, last in LAST_DEPRECATED.items():
+            for version in (last, last + 1):
+                connection.call(some_request(key, version), version)
+
+
+def some_request(api_key: int, version: int) -> Request:
+    if api_key == ApiKey.PRODUCE:
+        return wire.produce_request(OLD, wire.batch([b"v"]) if version > 2 else encode_message(1, 0, 0, None, b"v"))
+    fitting = [case for case in WRONG if case.api == api_key and case.first <= version <= case.last]
+    return fitting[0].make(version) if fitting else API[api_key].request()
+
+
 def get(port: int, path: str) -> str:
     with urllib.request.urlopen(f"http://{HOST}:{port}{path}", timeout=30) as answer:
         return str(answer.read().decode())
@@ -248,6 +272,7 @@ def page(odradek: tuple[Broker, int]) -> str:
     what it has counted to the metrics in its own time."""
     wanted = Counter(API[case.api].name for case in WRONG)
     wanted += Counter(Produce=PRODUCED + OTHER_PRODUCES, Fetch=FETCHED + 1, OffsetCommit=COMMITTED)
+    wanted += ASKED_TWICE
     counted: Counter[str] = Counter()
     for _ in range(100):
         text = get(odradek[1], "/metrics")
@@ -275,6 +300,8 @@ def is_of_load(sample: Sample) -> bool:
         # Records for an old consumer: Kafka counts the size that they have on disk, as long as its answer is.
         return False
     known = (*REQUESTS, *(API[key].name for key in ASKED)) if name.endswith("_errors_total") else REQUESTS
+    if name.endswith("_deprecatedrequests_total"):
+        return True
     return labels.get("request", "Produce") in known
 
 
@@ -285,6 +312,8 @@ def test_values_equal_the_reference_s(mbeans: list[MBean], page: str) -> None:
     assert {sample[0] for sample in wanted} == set(EXACT)
     differ = {sample: (value, ours.get(sample)) for sample, value in wanted.items() if ours.get(sample) != value}
     assert differ == {}
+    deprecated = "kafka_network_requestmetrics_deprecatedrequests_total"
+    assert {sample for sample in ours if sample[0] == deprecated} == {s for s in theirs if s[0] == deprecated}
 
 
 def test_values_equal_what_was_sent(page: str) -> None:

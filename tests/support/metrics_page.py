@@ -21,10 +21,6 @@ REASONS: tuple[tuple[str, str], ...] = (
     (r"kafka_server_app_info_(commit_?id|starttimems)", "a text, or the same as `start-time-ms`"),
     (r"kafka_server_sessionexpirelistener_sessionstate", "a text; the check `ZooKeeper` of `/health/ready` tells"),
     (r"kafka_server_sessionexpirelistener_zookeeper(readonlyconnects|saslauthentications)_total", "never happens here"),
-    (
-        r"kafka_network_requestmetrics_deprecatedrequests_total",
-        "tells of versions that Kafka 4 drops; all are kept here",
-    ),
     (r"kafka_server_delayedoperationpurgatory_.*", "purgatories of ACLs and of remote logs, which are not there"),
 )
 
