@@ -9,13 +9,20 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.cluster import Cluster
+from timer.clock import SystemClock
 
 TOPICS = {"orders": 6, "payments": 3, "clicks": 3, "inventory.changes": 1}
 RECORDS = 400
 HARM = '<img src=x onerror="document.title=\'run\'"><script>document.title="run"</script>'
 """Does something that a test sees if it is ever taken for markup."""
 SECRET = "javascript:document.title='run'"
+APART_MS = 250
 OPEN_TRANSACTION = "payments-writer-2"
+
+
+def is_late(name: str, number: int) -> bool:
+    """The clock of who writes to the second partition of clicks was set back by a minute."""
+    return name == "clicks" and number % 3 == 1 and number >= 90
 
 
 def fill(cluster: Cluster) -> None:
@@ -35,7 +42,9 @@ def fill(cluster: Cluster) -> None:
 
 
 def _produce(bootstrap: dict[str, Any]) -> None:
-    producer = Producer(bootstrap)
+    # Without idempotence, a batch that is tried again would come behind a later one.
+    producer = Producer({**bootstrap, "enable.idempotence": True})
+    began = SystemClock().wall_ms() - RECORDS * APART_MS
     for number in range(RECORDS):
         value = {
             "id": number,
@@ -50,6 +59,7 @@ def _produce(bootstrap: dict[str, Any]) -> None:
                 value=json.dumps(value),
                 partition=number % partitions,
                 headers={"trace": f"{number:08x}", "source": "web"},
+                timestamp=began + number * APART_MS - (60_000 if is_late(name, number) else 0),
             )
     for harm in (HARM, json.dumps({HARM: HARM, "__proto__": {"run": True}}), SECRET):
         producer.produce("hostile", key=HARM, value=harm, headers={HARM: HARM})
