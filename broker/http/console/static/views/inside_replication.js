@@ -6,6 +6,7 @@ import { empty, state } from "../lib/widgets.js";
 
 const ROW = 92;
 const WIDTH = 860;
+const STRAIGHT = 92;
 
 export function make() {
   const picture = h("div", { class: "arrows" });
@@ -57,15 +58,15 @@ function node(x, y, label, own) {
     s("text", { x, y: y + 5, "text-anchor": "middle" }, label));
 }
 
-// Its label stands at the other broker's end, where arrows are apart from each other.
+// Its label stands at the other broker's end, where arrows are apart from each other and as straight as it is long.
 function arrow([x1, y1], [x2, y2], labelAt, anchor, each) {
   const kind = each.out ? "bad" : each.lag > 1000 ? "warn" : "level";
   const width = 1.5 + Math.min(4, Math.log10(1 + each.partitions) * 1.4);
-  const end = x2 - 8;
-  const bend = (end - x1) / 2;
+  const [begin, end] = anchor === "start" ? [x1 + STRAIGHT, x2 - 8] : [x1, x2 - 8 - STRAIGHT];
+  const bend = (end - begin) / 2;
   const labelY = anchor === "start" ? y1 : y2;
   return s("g", { class: `arrow ${kind}` },
-    s("path", { d: `M${x1} ${y1} C${x1 + bend} ${y1} ${x1 + bend} ${y2} ${end} ${y2}`, "stroke-width": width.toFixed(1) }),
+    s("path", { d: `M${x1} ${y1} H${begin} C${begin + bend} ${y1} ${begin + bend} ${y2} ${end} ${y2} H${x2 - 8}`, "stroke-width": width.toFixed(1) }),
     s("path", { d: `M${x2} ${y2} l-10 -5.500 v11 z`, class: "tip" }),
     s("text", { x: labelAt, y: labelY - 9, "text-anchor": anchor }, plural(each.partitions, "partition")),
     s("text", { x: labelAt, y: labelY + 20, "text-anchor": anchor, class: "lag" }, each.out ? `${each.out} out of sync` : each.lag ? `${count(each.lag)} behind` : "level"));

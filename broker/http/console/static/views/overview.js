@@ -63,7 +63,7 @@ export async function show({ page, life, facts }) {
 
 function brokerState(row) {
   const kind = !row.alive ? state("bad", "away") : row.lagging ? state("warn", `${count(row.lagging)} behind`) : state("good", "in sync");
-  return row.controller ? h("span", { class: "replicas" }, kind, " ", tag("controller")) : kind;
+  return row.controller ? h("span", { class: "tagged" }, kind, tag("controller")) : kind;
 }
 
 function peers(facts) {

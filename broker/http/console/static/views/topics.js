@@ -21,8 +21,8 @@ export async function show({ page, main, life, facts }) {
     foot: (rows) => (rows.length === topics.length ? plural(topics.length, "topic") : `${count(rows.length)} of ${plural(topics.length, "topic")}`),
     columns: [
       { key: "name", label: "Topic", width: "minmax(0, 3fr)", cell: (row) => h("a", { class: "name", href: topicAddress(row.name), title: row.name }, row.name) },
-      { key: "state", label: "State", width: "minmax(112px, 1fr)", phoneWidth: "minmax(0, 1.2fr)", value: trouble, cell: topicState },
-      { key: "partitions", label: "Partitions", width: "96px", phoneWidth: "64px", num: true, cell: (row) => count(row.partitions) },
+      { key: "state", label: "State", width: "minmax(112px, 1fr)", phoneWidth: "minmax(76px, 1.2fr)", value: trouble, cell: topicState },
+      { key: "partitions", label: "Partitions", width: "96px", phoneWidth: "68px", num: true, cell: (row) => count(row.partitions) },
       { key: "factor", label: "Replicas", width: "90px", phone: false, num: true, cell: (row) => count(row.factor) },
       { key: "size", label: "Size", width: "100px", phone: false, num: true, value: (row) => sizes?.[row.name] ?? null, cell: (row) => bytes(sizes?.[row.name]) },
     ],
