@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
@@ -67,9 +66,3 @@ def visit(browser: Browser, cluster: Cluster) -> Iterator[Visit]:
 @pytest.fixture
 def page(visit: Visit) -> Page:
     return visit.page
-
-
-@pytest.fixture(scope="session")
-def images() -> Path:
-    """Where screenshots are kept that the documentation shows."""
-    return Path(__file__).resolve().parents[2] / "docs" / "images"

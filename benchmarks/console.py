@@ -1,0 +1,215 @@
+"""What the console costs, how fast it opens and how smoothly it scrolls, in Debian's Chromium.
+
+    python -m benchmarks.console [--topics 1000] [--partitions 10] [--groups 100] [--trace FILE] [--quick] [--json]
+
+One broker. CPU is that of its process, in percent of a core: with no page, with each of some pages open, and with the
+internals open. Opening is from the navigation to the first row that can be read, in a browser that has the page's files
+(warm) and in one that has not (cold). Frames are counted by the browser's own tracing while a list is scrolled from end
+to end; `--trace` keeps that trace.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, sync_playwright
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.targets import cpu_seconds
+from broker.dev.processes import free_ports
+from broker.dev.zookeeper import EmbeddedZooKeeper
+from network.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from network.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from tests.support.cluster import HOST, Cluster, running_cluster
+from timer.clock import SystemClock
+
+WINDOW_S = 10.0
+OPENINGS = 5
+AT_ONCE = 50
+SCROLL = """() => new Promise(done => {
+    const body = document.querySelector(".tbody");
+    const began = performance.now();
+    const frames = [];
+    const step = now => {
+        frames.push(now);
+        const place = (now - began) / 4000;
+        body.scrollTop = place * (body.scrollHeight - body.clientHeight);
+        if (place < 1) requestAnimationFrame(step); else done(frames);
+    };
+    requestAnimationFrame(step);
+})"""
+
+
+def fill(cluster: Cluster, topics: int, partitions: int, groups: int) -> None:
+    """Topics without records, and groups with an offset in each partition of one of them."""
+    names = [f"topic-{number:04}" for number in range(topics)]
+    with cluster.client() as client:
+        for start in range(0, topics, AT_ONCE):
+            wanted = [
+                CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+                for name in names[start : start + AT_ONCE]
+            ]
+            answer = client.call_controller(CreateTopicsRequest(topics=wanted, timeout_ms=120_000), 150_000)
+            assert not any(each.error_code for each in answer.topics)
+        for number in range(groups):
+            rows = [
+                OffsetCommitRequestPartition(partition_index=each, committed_offset=0, committed_metadata="")
+                for each in range(partitions)
+            ]
+            topic = OffsetCommitRequestTopic(name=names[number % topics], partitions=rows)
+            client.call_coordinator(
+                f"group-{number:03}", 0, OffsetCommitRequest(group_id=f"group-{number:03}", topics=[topic])
+            )
+
+
+def opening_ms(page: Page, address: str) -> float:
+    """From the navigation to the first row."""
+    page.goto("about:blank")
+    began = time.perf_counter()
+    page.goto(address, wait_until="commit")
+    page.wait_for_selector(".tbody .row")
+    return (time.perf_counter() - began) * 1000
+
+
+def openings(browser: Browser, address: str) -> tuple[float, float]:
+    """Median ms of cold and of warm openings."""
+    cold, warm = [], []
+    for _ in range(OPENINGS):
+        context = browser.new_context()
+        page = context.new_page()
+        cold.append(opening_ms(page, address))
+        warm.append(opening_ms(page, address))
+        context.close()
+    return statistics.median(cold), statistics.median(warm)
+
+
+def frames(page: Page, address: str, trace: Path | None) -> tuple[float, float, int]:
+    """Frames a second, the longest frame in ms, and frames that the browser says it dropped, of four seconds."""
+    page.goto(address)
+    page.wait_for_selector(".tbody .row")
+    cdp = page.context.new_cdp_session(page)
+    events: list[dict[str, object]] = []
+    ended: list[object] = []
+    cdp.on("Tracing.dataCollected", lambda found: events.extend(found["value"]))
+    cdp.on("Tracing.tracingComplete", lambda found: ended.append(found))
+    categories = ["devtools.timeline", "disabled-by-default-devtools.timeline.frame", "cc,benchmark"]
+    cdp.send("Tracing.start", {"transferMode": "ReportEvents", "traceConfig": {"includedCategories": categories}})
+    times: list[float] = page.evaluate(SCROLL)
+    cdp.send("Tracing.end")
+    while not ended:
+        page.wait_for_timeout(50)
+    if trace is not None:
+        trace.write_text(json.dumps({"traceEvents": events}))
+    gaps = [after - before for before, after in pairwise(times)]
+    dropped = sum(event.get("name") == "DroppedFrame" for event in events)
+    return 1000 * len(gaps) / (times[-1] - times[0]), max(gaps), dropped
+
+
+def cpu_percent(pid: int, during: Callable[[], object]) -> float:
+    """Of a core, over the time that `during` lets pass."""
+    before, began = cpu_seconds(pid), time.perf_counter()
+    during()
+    return 100 * (cpu_seconds(pid) - before) / (time.perf_counter() - began)
+
+
+@contextmanager
+def running_zookeeper(folder: Path) -> Iterator[str]:
+    """The address of an embedded one."""
+    server = EmbeddedZooKeeper(folder / "zookeeper", free_ports(1)[0], folder / "zookeeper.log")
+    try:
+        server.wait_until_ready(SystemClock())
+        yield server.connect
+    finally:
+        server.stop()
+
+
+class _Measured:
+    """What was seen, in the order in which it was."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, dict[str, float]] = {}
+
+    def add(self, what: str, **values: float) -> None:
+        self.found[what] = {name: round(value, 2) for name, value in values.items()}
+
+    def show(self, title: str) -> None:
+        table = Table("what", "value", title=title)
+        for what, values in self.found.items():
+            table.add_row(what, ", ".join(f"{name} {value:g}" for name, value in values.items()))
+        Console().print(table)
+
+
+def measure(page: Page, browser: Browser, pid: int, console: str, window_s: float, trace: Path | None) -> _Measured:
+    """Before any page was open, of opening, of open pages, of scrolling, and after all pages were closed."""
+    seen = _Measured()
+
+    def wait() -> None:
+        page.wait_for_timeout(window_s * 1000)
+
+    seen.add("CPU, no page ever opened", percent=cpu_percent(pid, wait))
+    for view in ("/topics", "/partitions", "/groups", "/"):
+        cold, warm = openings(browser, f"{console}#{view}")
+        seen.add(f"{view} opens", cold_ms=cold, warm_ms=warm)
+    for view in ("/", "/topics", "/groups", "/internals/requests", "/internals/waiting"):
+        page.goto("about:blank")
+        page.goto(f"{console}#{view}")
+        page.wait_for_selector(f'body[data-shown="{view}"]', state="attached")
+        seen.add(f"CPU, {view} open", percent=cpu_percent(pid, wait))
+    for view in ("/topics", "/partitions"):
+        rate, longest, dropped = frames(page, f"{console}#{view}", trace)
+        seen.add(f"{view} scrolled", frames_per_second=rate, longest_ms=longest, dropped=dropped)
+    page.goto("about:blank")
+    seen.add("CPU, all pages closed again", percent=cpu_percent(pid, wait))
+    return seen
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--topics", type=int)
+    parser.add_argument("--partitions", type=int, default=10)
+    parser.add_argument("--groups", type=int)
+    parser.add_argument("--trace", type=Path, help="a file that Chromium's own tools open")
+    parser.add_argument("--quick", action="store_true", help="100 topics, 10 groups, CPU over 3 s each")
+    parser.add_argument("--json", action="store_true", help="one object on standard output")
+    options = parser.parse_args()
+    topics = options.topics or (100 if options.quick else 1000)
+    groups = options.groups or (10 if options.quick else 100)
+    (port,) = free_ports(1)
+    settings = {"odradek.http.port": str(port), "offsets.topic.num.partitions": "1"}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running_zookeeper(Path(folder)) as zookeeper,
+        running_cluster(["odradek"], Path(folder), zookeeper, settings) as cluster,
+        sync_playwright() as playwright,
+    ):
+        fill(cluster, topics, options.partitions, groups)
+        process = cluster.brokers[0].process
+        assert process is not None
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        window_s = 3.0 if options.quick else WINDOW_S
+        seen = measure(page, browser, process.pid, f"http://{HOST}:{port}/console/", window_s, options.trace)
+        browser.close()
+    if options.json:
+        size = {"topics": topics, "partitions": options.partitions, "groups": groups}
+        print(json.dumps({**size, "measured": seen.found}))
+    else:
+        seen.show(f"{topics} topics of {options.partitions}, {groups} groups")
+
+
+if __name__ == "__main__":
+    main()
