@@ -1,31 +1,113 @@
-"""Compilation of the hot loops with numba, or not at all: without numba the same code runs as plain Python.
+"""Compilation of the hot loops by LLVM, or not at all: without llvmlite the same code runs as plain Python.
 
-Compiled code is cached on disk, so only the first process of a machine pays for it.
+A process compiles what it calls, in some hundredths of a second, whatever file or zip the code comes from: there is
+nothing to cache, to build for a platform or to clean up.
 """
 
 from __future__ import annotations
 
+import ctypes
+import functools
+import logging
+import threading
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from spark_jobs.loop_compiler import BYTES, NUMBER, WORDS, Signature, assembly
+
 F = TypeVar("F", bound=Callable[..., Any])
 
+logger = logging.getLogger(__name__)
+
 try:
-    from numba import njit as _njit
+    # The pass builder came with the LLVM that has pointers without a type, which the text for it uses.
+    from llvmlite.binding import create_pass_builder as _  # noqa: F401
 
     COMPILED = True
-
-    def compiled(function: F) -> F:
-        """Compile at the first call."""
-        return cast(F, _njit(cache=True, nogil=True, boundscheck=False)(function))
-except ImportError:  # pragma: no cover - exercised by the tests that hide numba
+except (ImportError, OSError):  # pragma: no cover - exercised by the tests that hide llvmlite
     COMPILED = False
 
-    def compiled(function: F) -> F:
-        """Leave the function as it is."""
+_lock = threading.Lock()
+
+
+def compiled(function: F) -> F:
+    """Compile at the first call, with all that it calls; arrays must then be contiguous."""
+    if not COMPILED:
         return function
+    native: Callable[..., Any] | None = None
+
+    @functools.wraps(function)
+    def call(*arguments: Any) -> Any:
+        nonlocal native
+        if native is None:
+            with _lock:
+                native = native or _native(function)
+        return native(*arguments)
+
+    return cast(F, call)
+
+
+def _native(function: Callable[..., Any]) -> Callable[..., Any]:
+    text, signature = assembly(function)
+    address = _machine_code(text, f"{signature.name}.entry")
+    types: list[Any] = [ctypes.c_void_p]
+    for _, kind in signature.parameters:
+        types += [ctypes.c_void_p] if kind == BYTES else [ctypes.c_int64]
+        if kind == WORDS:
+            types[-1:] = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64]
+    return _caller(ctypes.CFUNCTYPE(None, *types)(address), signature)
+
+
+def _caller(entry: Callable[..., None], signature: Signature) -> Callable[..., Any]:
+    kinds = [kind for _, kind in signature.parameters]
+    results_type = ctypes.c_int64 * signature.results
+
+    def call(*arguments: Any) -> Any:
+        passed: list[Any] = []
+        for argument, kind in zip(arguments, kinds, strict=True):
+            if kind == NUMBER:
+                passed.append(int(argument))
+                continue
+            if not argument.flags.c_contiguous or argument.dtype != (np.int64 if kind == WORDS else np.uint8):
+                raise TypeError(f"{signature.name} takes contiguous arrays of {kind}")
+            passed.append(argument.ctypes.data)
+            if kind == WORDS:
+                passed += [argument.shape[0], argument.shape[1] if argument.ndim > 1 else 1]
+        results = results_type()
+        entry(results, *passed)
+        if signature.results > 1:
+            return tuple(results)
+        return results[0] if signature.results else None
+
+    return call
+
+
+# What was compiled lives as long as the process.
+_engines: list[Any] = []
+
+
+def _machine_code(text: str, name: str) -> int:
+    """Address of a function of LLVM's text, optimised for this processor."""
+    from llvmlite import binding
+
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    target = binding.Target.from_default_triple()
+    machine = target.create_target_machine(
+        cpu=binding.get_host_cpu_name(), features=binding.get_host_cpu_features().flatten(), opt=3
+    )
+    module = binding.parse_assembly(text)
+    module.triple = machine.triple
+    module.data_layout = str(machine.target_data)
+    options = binding.create_pipeline_tuning_options(speed_level=3)
+    builder = binding.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    engine = binding.create_mcjit_compiler(module, machine)
+    engine.finalize_object()
+    _engines.append((engine, machine))
+    return int(engine.get_function_address(name))
 
 
 def as_buffer(data: Any) -> Any:

@@ -17,7 +17,7 @@ def task() -> Iterator[None]:
 
     Freed memory is kept for the next buffer, as fresh pages cost more than what is done with them. After the first
     task, what the worker has imported is left out of further garbage collections: Spark collects after every task
-    before the worker takes the next one, which with numba loaded is about 0.1 s each time.
+    before the worker takes the next one, which with all of that loaded takes 64 to 79 ms each time.
     """
     if not _state["memory"]:
         _state["memory"] = True

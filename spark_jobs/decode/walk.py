@@ -1,9 +1,9 @@
 """The walk over batch headers and records: positions and numbers only, no copies of keys or values.
 
-With numba both functions are compiled; without it the same code runs as plain Python and gives the same arrays, slowly.
+With llvmlite both loops are compiled; without it the same code runs as plain Python and gives the same arrays, slowly.
 """
 
-# numba's integers are numpy's inside and Python's outside; the annotations give the outside.
+# The annotations give what the compiled functions take and return; as plain Python the numbers may be numpy's.
 # mypy: disable-error-code="assignment,return-value"
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ HEADER_COLUMNS = 4
 HEADER_BYTES = 61
 LEGACY_HEADER_BYTES = 17
 MIN_RECORD_BYTES = 7
+HALF = (1 << 63) - 1
 
 
 @compiled
@@ -52,17 +53,26 @@ def _int32_at(data: Any, at: int) -> int:
     return value - (np.int64(1) << 32) if value >= (np.int64(1) << 31) else value
 
 
-@compiled
 def scan_batches(data: Any, length: int) -> Int64s:
     """The complete batches of a record set, one row each (columns above).
 
     Stops before a batch that is cut off, as fetch answers may end in one. A size that no batch can have ends the
     scan with a row whose SIZE is -1 at its position. Of magic 0 and 1 only position, size and magic are filled.
     """
-    capacity = length // LEGACY_HEADER_BYTES + 1
-    table = np.zeros((min(capacity, 4096), BATCH_COLUMNS), dtype=np.int64)
-    found = 0
-    at = 0
+    table = np.zeros((min(length // LEGACY_HEADER_BYTES + 1, 4096), BATCH_COLUMNS), dtype=np.int64)
+    at = found = 0
+    while True:
+        found, at, more = _scan(data, at, length, table, found)
+        if not more:
+            return table[:found]
+        grown = np.zeros((found * 4, BATCH_COLUMNS), dtype=np.int64)
+        grown[:found] = table
+        table = grown
+
+
+@compiled
+def _scan(data: Any, at: int, length: int, table: Int64s, found: int) -> tuple[int, int, int]:
+    """Go on at a position with so many rows found: (rows found, position, 1 when the table is full, else 0)."""
     while at + LEGACY_HEADER_BYTES <= length:
         size = _int32_at(data, at + 8) + 12
         magic = np.int64(data[at + 16])
@@ -70,27 +80,24 @@ def scan_batches(data: Any, length: int) -> Int64s:
         if not broken and at + size > length:
             break
         if found == table.shape[0]:
-            grown = np.zeros((table.shape[0] * 4, BATCH_COLUMNS), dtype=np.int64)
-            grown[:found] = table
-            table = grown
-        row = table[found]
-        found += 1
-        row[POSITION] = at
+            return found, at, 1
+        table[found, POSITION] = at
         if broken:
-            row[SIZE] = -1
-            break
-        row[SIZE] = size
-        row[MAGIC] = magic
-        row[BASE_OFFSET] = _int64_at(data, at)
+            table[found, SIZE] = -1
+            return found + 1, at, 0
+        table[found, SIZE] = size
+        table[found, MAGIC] = magic
+        table[found, BASE_OFFSET] = _int64_at(data, at)
         if magic == 2:
-            row[ATTRIBUTES] = np.int64(data[at + 22])
-            row[LAST_OFFSET_DELTA] = _int32_at(data, at + 23)
-            row[BASE_TIMESTAMP] = _int64_at(data, at + 27)
-            row[MAX_TIMESTAMP] = _int64_at(data, at + 35)
-            row[PRODUCER_ID] = _int64_at(data, at + 43)
-            row[COUNT] = _int32_at(data, at + 57)
+            table[found, ATTRIBUTES] = np.int64(data[at + 22])
+            table[found, LAST_OFFSET_DELTA] = _int32_at(data, at + 23)
+            table[found, BASE_TIMESTAMP] = _int64_at(data, at + 27)
+            table[found, MAX_TIMESTAMP] = _int64_at(data, at + 35)
+            table[found, PRODUCER_ID] = _int64_at(data, at + 43)
+            table[found, COUNT] = _int32_at(data, at + 57)
+        found += 1
         at += size
-    return table[:found]
+    return found, at, 0
 
 
 @compiled
@@ -155,40 +162,38 @@ def walk_records(
                 value_end = at
             offset = base_offset + offset_delta
             if offset >= first_offset and offset < end_offset:
-                row = records[kept]
-                row[OFFSET] = offset
-                row[TIMESTAMP] = base_timestamp if append_time else base_timestamp + timestamp_delta
-                row[KEY_START] = key_start
-                row[KEY_END] = key_end
-                row[VALUE_START] = value_start
-                row[VALUE_END] = value_end
-                kept += 1
+                records[kept, OFFSET] = offset
+                records[kept, TIMESTAMP] = base_timestamp if append_time else base_timestamp + timestamp_delta
+                records[kept, KEY_START] = key_start
+                records[kept, KEY_END] = key_end
+                records[kept, VALUE_START] = value_start
+                records[kept, VALUE_END] = value_end
                 if with_headers:
                     count, at = _varlong(data, at, stop)
                     if at < 0 or count < 0 or count > stop - at:
                         return kept, header_rows, b
-                    row[HEADERS_FROM] = header_rows if count > 0 else -1 - header_rows
+                    records[kept, HEADERS_FROM] = header_rows if count > 0 else -1 - header_rows
                     if header_rows + count > headers.shape[0]:
                         return kept, header_rows + count, -2
                     for _h in range(count):
                         name_length, at = _varlong(data, at, stop)
                         if at < 0 or name_length < 0 or at + name_length > stop:
                             return kept, header_rows, b
-                        header = headers[header_rows]
-                        header[HEADER_KEY_START] = at
+                        headers[header_rows, HEADER_KEY_START] = at
                         at += name_length
-                        header[HEADER_KEY_END] = at
+                        headers[header_rows, HEADER_KEY_END] = at
                         content_length, at = _varlong(data, at, stop)
                         if at < 0 or (content_length > 0 and at + content_length > stop):
                             return kept, header_rows, b
-                        header[HEADER_VALUE_START] = at
-                        header[HEADER_VALUE_END] = -1
+                        headers[header_rows, HEADER_VALUE_START] = at
+                        headers[header_rows, HEADER_VALUE_END] = -1
                         if content_length >= 0:
                             at += content_length
-                            header[HEADER_VALUE_END] = at
+                            headers[header_rows, HEADER_VALUE_END] = at
                         header_rows += 1
                     if at != stop:
                         return kept, header_rows, b
+                kept += 1
             at = stop
         if at != end:
             return kept, header_rows, b
@@ -198,13 +203,13 @@ def walk_records(
 @compiled
 def _varlong(data: Any, at: int, end: int) -> tuple[int, int]:
     """Zig-zag varint at a position: (value, next position), next position -1 when it does not end in time."""
-    value = np.uint64(0)
-    shift = np.uint64(0)
-    while at < end and shift < np.uint64(64):
-        byte = np.uint64(data[at])
+    value = 0
+    shift = 0
+    while at < end and shift < 64:
+        byte = np.int64(data[at])
         at += 1
-        value |= (byte & np.uint64(0x7F)) << shift
-        if byte < np.uint64(0x80):
-            return np.int64(value >> np.uint64(1)) ^ -np.int64(value & np.uint64(1)), at
-        shift += np.uint64(7)
-    return np.int64(0), np.int64(-1)
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return ((value >> 1) & HALF) ^ -(value & 1), at
+        shift += 7
+    return 0, -1

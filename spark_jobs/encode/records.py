@@ -1,6 +1,6 @@
-"""The loop that writes records into batches, and the partitioner's hash; compiled where numba is."""
+"""The loop that writes records into batches, and the partitioner's hash; compiled where llvmlite is."""
 
-# numba's integers are numpy's inside and Python's outside; the annotations give the outside.
+# The annotations give what the compiled functions take and return; as plain Python the numbers may be numpy's.
 # mypy: disable-error-code="assignment,return-value,arg-type"
 
 from __future__ import annotations

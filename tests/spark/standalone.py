@@ -57,7 +57,6 @@ class Standalone:
             "SPARK_NO_DAEMONIZE": "1",
             "PYSPARK_PYTHON": str(self.python),
             "PYSPARK_DRIVER_PYTHON": str(self.python),
-            "NUMBA_CACHE_DIR": str(self.directory / "numba"),
             **more,
         }
 

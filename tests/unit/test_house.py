@@ -83,7 +83,7 @@ USES = {"clock": CLOCK, "thread": THREADS, "chance": CHANCE, "source of chance":
 LINES = 70
 LONG = {
     "log.records.record_walk._walk": "the fields of a record unrolled: a call for each would double its time",
-    "spark_jobs.decode.walk.walk_records": "the same loop for numba, which compiles it whole",
+    "spark_jobs.decode.walk.walk_records": "the same loop for the compiler of loops, which LLVM makes one of",
 }
 
 

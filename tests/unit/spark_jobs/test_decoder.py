@@ -92,10 +92,10 @@ def test_a_count_that_the_batch_can_not_hold_is_refused() -> None:
         list(Decoder("t", 0, 0, 10, ("offset",)).decode(bytes(data)))
 
 
-def test_without_numba_the_same_batches_come_out() -> None:
+def test_without_llvmlite_the_same_batches_come_out() -> None:
     root = Path(__file__).resolve().parents[3]
     code = (
-        "import sys; sys.modules['numba'] = None\n"
+        "import sys; sys.modules['llvmlite'] = None\n"
         "from spark_jobs.decode import walk\n"
         "from spark_jobs.decode.decoder import Decoder\n"
         "assert not walk.COMPILED\n"

@@ -129,9 +129,9 @@ def test_keys_are_hashed_as_kafkas_clients_do(key: bytes, hashed: int) -> None:
     assert hashes[2] == -1
 
 
-def test_without_numba_the_same_bytes_come_out() -> None:
+def test_without_llvmlite_the_same_bytes_come_out() -> None:
     code = (
-        "import sys; sys.modules['numba'] = None\n"
+        "import sys; sys.modules['llvmlite'] = None\n"
         "import numpy as np\n"
         "from tests.unit.spark_jobs.test_encoder import columns_of, made_up_rows\n"
         "from spark_jobs import compiled\n"
