@@ -10,23 +10,27 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource
 
-try:
-    from spark_jobs.source import OdradekDataSource as DefaultSource
-except ImportError as error:
-    _WHY = str(error)
 
-    class DefaultSource(DataSource):  # type: ignore[no-redef]
-        """Stands for the format where it can't be imported."""
+def stand_in(format_name: str, why: str) -> type[DataSource]:
+    """A source that stands for a format which can't be imported, and says why when it is used."""
 
+    class DefaultSource(DataSource):
         def __init__(self, options: dict[str, str]) -> None:
-            raise ImportError(_WHY)
+            raise ImportError(why)
 
         @classmethod
         def name(cls) -> str:
-            return "odradek"
+            return format_name
 
         def schema(self) -> Any:
-            raise ImportError(_WHY)
+            raise ImportError(why)
+
+    return DefaultSource
 
 
-__all__ = ["DefaultSource"]
+try:
+    from spark_jobs.source import OdradekDataSource as DefaultSource
+except ImportError as error:
+    DefaultSource = stand_in("odradek", str(error))  # type: ignore[assignment, misc]
+
+__all__ = ["DefaultSource", "stand_in"]

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from spark_jobs.loop_compiler import BYTES, NUMBER, WORDS, Signature, assembly
+from spark_jobs.loop_compiler import BYTES, HALVES, NUMBER, WORDS, Signature, assembly
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -30,6 +30,7 @@ except (ImportError, OSError):  # pragma: no cover - exercised by the tests that
     COMPILED = False
 
 _lock = threading.Lock()
+_TYPES = {BYTES: np.dtype(np.uint8), HALVES: np.dtype(np.int32), WORDS: np.dtype(np.int64)}
 
 
 def compiled(function: F) -> F:
@@ -54,9 +55,9 @@ def _native(function: Callable[..., Any]) -> Callable[..., Any]:
     address = _machine_code(text, f"{signature.name}.entry")
     types: list[Any] = [ctypes.c_void_p]
     for _, kind in signature.parameters:
-        types += [ctypes.c_void_p] if kind == BYTES else [ctypes.c_int64]
+        types.append(ctypes.c_int64 if kind == NUMBER else ctypes.c_void_p)
         if kind == WORDS:
-            types[-1:] = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64]
+            types += [ctypes.c_int64, ctypes.c_int64]
     return _caller(ctypes.CFUNCTYPE(None, *types)(address), signature)
 
 
@@ -70,7 +71,7 @@ def _caller(entry: Callable[..., None], signature: Signature) -> Callable[..., A
             if kind == NUMBER:
                 passed.append(int(argument))
                 continue
-            if not argument.flags.c_contiguous or argument.dtype != (np.int64 if kind == WORDS else np.uint8):
+            if not argument.flags.c_contiguous or argument.dtype != _TYPES[kind]:
                 raise TypeError(f"{signature.name} takes contiguous arrays of {kind}")
             passed.append(argument.ctypes.data)
             if kind == WORDS:

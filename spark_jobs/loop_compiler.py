@@ -5,8 +5,9 @@ else: assignments, ``if``, ``while``, ``for`` over a range, ``return``, arithmet
 functions, ``np.int64(x)``, ``array.shape[0]``, reading and writing of elements, and the copy of a range of bytes into
 another array. Whatever else it meets is refused when it compiles. Indices are not checked against the array.
 
-A parameter's kind is told by its annotation: ``Any`` is an array of bytes, ``Int64s`` one of 64-bit integers with one
-or two dimensions, anything else a number. Written arrays must not overlap others.
+A parameter's kind is told by its annotation: ``Any`` is an array of bytes, ``Int32s`` one of 32-bit integers,
+``Int64s`` one of 64-bit integers with one or two dimensions, anything else a number. Written arrays must not overlap
+others.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-BYTES, WORDS, NUMBER = "bytes", "words", "number"
-_KINDS = {"Any": BYTES, "Int64s": WORDS}
+BYTES, HALVES, WORDS, NUMBER = "bytes", "halves", "words", "number"
+_KINDS = {"Any": BYTES, "Int32s": HALVES, "Int64s": WORDS}
+_ELEMENTS = {BYTES: "i8", HALVES: "i32", WORDS: "i64"}
 
 _BINARY = {
     ast.Add: "add",
@@ -201,9 +203,9 @@ class _Body:
                 self.set(name, value)
             case ast.Subscript(ast.Name(array), index):
                 kind, place = self.element(target, array, index)
-                if kind == BYTES:
-                    value = self.new(f"trunc i64 {value} to i8")
-                self.lines.append(f"  store {'i8' if kind == BYTES else 'i64'} {value}, ptr {place}")
+                if kind != WORDS:
+                    value = self.new(f"trunc i64 {value} to {_ELEMENTS[kind]}")
+                self.lines.append(f"  store {_ELEMENTS[kind]} {value}, ptr {place}")
             case _:
                 raise self.refuse(target)
 
@@ -319,7 +321,8 @@ class _Body:
                 kind, place = self.element(node, array, index)
                 if kind == WORDS:
                     return self.new(f"load i64, ptr {place}")
-                return self.new(f"zext i8 {self.new(f'load i8, ptr {place}')} to i64")
+                loaded = self.new(f"load {_ELEMENTS[kind]}, ptr {place}")
+                return self.new(f"{'zext' if kind == BYTES else 'sext'} {_ELEMENTS[kind]} {loaded} to i64")
             case _:
                 raise self.refuse(node)
 
@@ -370,11 +373,11 @@ class _Body:
             case "words", ast.Tuple([row, column]):
                 first = self.new(f"mul i64 {self.value(row)}, %{array}.columns")
                 at = self.new(f"add i64 {first}, {self.value(column)}")
-            case "words" | "bytes", _:
+            case "words" | "halves" | "bytes", _:
                 at = self.value(index)
             case _:
                 raise self.refuse(node)
-        return kind, self.new(f"getelementptr {'i8' if kind == BYTES else 'i64'}, ptr %{array}, i64 {at}")
+        return kind, self.new(f"getelementptr {_ELEMENTS[kind]}, ptr %{array}, i64 {at}")
 
 
 def _wrapped(number: int) -> str:

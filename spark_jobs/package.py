@@ -6,7 +6,7 @@ import zipfile
 from pathlib import Path
 
 PACKAGES = ("log", "network", "spark_jobs", "timer")
-MODULES = ("pyspark_odradek.py",)
+MODULES = ("pyspark_odradek.py", "pyspark_odradek_segments.py")
 # The same content gives the same zip.
 _DATE = (1980, 1, 1, 0, 0, 0)
 

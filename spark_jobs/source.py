@@ -1,7 +1,7 @@
 """The ``odradek`` format: Spark's Kafka source and sink as a Python data source, Arrow all the way.
 
-Spark finds it by itself through the top-level module ``pyspark_odradek``; ``register(spark)`` makes it known where
-Spark does not look, such as in the zip of ``--py-files``.
+Spark finds it by itself through the top-level module ``pyspark_odradek``, as it finds ``odradek-segments``;
+``register(spark)`` makes both known where Spark does not look, such as in the zip of ``--py-files``.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 import zlib
 from enum import IntEnum
+from typing import Protocol
 
 import cramjam
 
@@ -209,12 +210,55 @@ def _compress_lz4(data: Buffer, level: int) -> bytes:
     return b"".join(parts)
 
 
+class Room(Protocol):
+    """Memory that grows: who expands into it asks for what it needs."""
+
+    def space(self, at: int, size: int) -> memoryview:
+        """At least ``size`` writable bytes that begin at position ``at``; what lies before stays."""
+        ...
+
+
+class _Growing:
+    """A ``bytearray`` as room; the caller drops each space before it asks for the next."""
+
+    def __init__(self, size: int) -> None:
+        self._data = bytearray(size)
+
+    def space(self, at: int, size: int) -> memoryview:
+        if at + size > len(self._data):
+            grown = bytearray(max(at + size, 2 * len(self._data)))
+            grown[:at] = memoryview(self._data)[:at]
+            self._data = grown
+        return memoryview(self._data)[at:]
+
+    def taken(self, end: int) -> bytes:
+        """What was written."""
+        return bytes(memoryview(self._data)[:end])
+
+
+def decompress_into(codec: int, data: Buffer, room: Room, at: int, limit: int = DECOMPRESSION_LIMIT) -> int:
+    """Expand to position ``at`` of a room and return where that ends; lz4 and zstd without a copy on the way.
+
+    Raises as :func:`decompress` does.
+    """
+    if codec == Codec.LZ4:
+        return _lz4_into(data, room, at, limit, True)
+    if codec == Codec.ZSTD:
+        return _zstd_into(data, room, at, limit)
+    plain = data if codec == Codec.NONE else decompress(codec, data, limit)
+    room.space(at, len(plain))[: len(plain)] = plain
+    return at + len(plain)
+
+
 def _decompress_lz4(data: Buffer, limit: int, check_header: bool) -> bytes:
+    room = _Growing(4 * len(data))
+    return room.taken(_lz4_into(data, room, 0, limit, check_header))
+
+
+def _lz4_into(data: Buffer, room: Room, at: int, limit: int, check_header: bool) -> int:
     view = memoryview(data)
     position, block_max, block_checksums = _lz4_header(view, check_header)
-    out = bytearray()
-    # One scratch block: a block's size is known only after it is expanded.
-    scratch = memoryview(bytearray(block_max))
+    end = at
     while True:
         if len(view) - position < 4:
             raise DecompressionError("lz4: the frame ends before its end mark")
@@ -222,7 +266,7 @@ def _decompress_lz4(data: Buffer, limit: int, check_header: bool) -> bytes:
         position += 4
         if word == 0:
             # Kafka's reader takes a content checksum off the stream without checking it, and looks at nothing behind.
-            return bytes(out)
+            return end
         size = word & ~_LZ4_STORED
         if size > block_max or size > len(view) - position:
             raise DecompressionError(f"lz4: impossible block length {size}")
@@ -235,14 +279,15 @@ def _decompress_lz4(data: Buffer, limit: int, check_header: bool) -> bytes:
                 raise DecompressionError("lz4: wrong block checksum")
             position += 4
         if word & _LZ4_STORED:
-            out += block
+            room.space(end, size)[:size] = block
+            end += size
         else:
+            # A block's size is known only after it is expanded.
             try:
-                produced = cramjam.lz4.decompress_block_into(block, scratch)
+                end += cramjam.lz4.decompress_block_into(block, room.space(end, block_max)[:block_max])
             except cramjam.DecompressionError as e:
                 raise DecompressionError(f"lz4: {e}") from None
-            out += scratch[:produced]
-        if len(out) > limit:
+        if end - at > limit:
             raise _too_large(limit)
 
 
@@ -274,23 +319,27 @@ _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
 def _decompress_zstd(data: Buffer, limit: int) -> bytes:
+    room = _Growing(0)
+    return room.taken(_zstd_into(data, room, 0, limit))
+
+
+def _zstd_into(data: Buffer, room: Room, at: int, limit: int) -> int:
     announced = _zstd_content_size(data)
     if announced is not None and announced > limit:
         raise _too_large(limit)
     # Without an announced size the output grows by retrying; each try is bounded by its buffer.
     capacity = min(limit, max(announced or 0, 8 * len(data), 64 * 1024))
     while True:
-        out = bytearray(capacity)
+        # What the room has beyond what is asked for serves too, and spares a try.
+        space = room.space(at, capacity)[:limit]
         try:
-            produced = cramjam.zstd.decompress_into(data, out)
+            return at + int(cramjam.zstd.decompress_into(data, space))
         except cramjam.DecompressionError as e:
             if "whole buffer" not in str(e):
                 raise DecompressionError(f"zstd: {e}") from None
-            if capacity >= limit:
+            if len(space) >= limit:
                 raise _too_large(limit) from None
-            capacity = min(limit, capacity * 8)
-            continue
-        return bytes(memoryview(out)[:produced])
+            capacity = min(limit, max(capacity, len(space)) * 8)
 
 
 def _zstd_content_size(data: Buffer) -> int | None:

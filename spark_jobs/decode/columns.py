@@ -1,8 +1,9 @@
 """Arrow columns from positions in a buffer.
 
-Binary values are gathered by Arrow itself: one array is laid over the raw buffer, whose odd slots are the values and
-whose even slots are the bytes between them, and ``take`` copies the odd ones. That needs positions in ascending
-order, which the walk gives, and buffers below 2 GiB, which the decoder guarantees.
+Binary values are copied once, into memory of just their size. Without the compiler of loops Arrow gathers them: one
+array is laid over the raw buffer, whose odd slots are the values and whose even slots are the bytes between them, and
+``take`` copies the odd ones, into memory that grows meanwhile. That needs positions in ascending order, which the walk
+gives. Both need buffers below 2 GiB, which the decoder guarantees.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spark_jobs.decode import walk
-from spark_jobs.decode.walk import Int64s
+from spark_jobs.decode.walk import COMPILED, Int64s
 
 HEADER_TYPE = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 HEADERS_TYPE = pa.list_(HEADER_TYPE)
@@ -38,8 +39,22 @@ def arrow_schema(columns: tuple[str, ...]) -> pa.Schema:
     return pa.schema([known[name] for name in columns])
 
 
-def gather(data: Any, starts: Int64s, ends: Int64s) -> pa.Array:
-    """A binary array of ``data[starts[i]:ends[i]]``; an end of -1 is null. Starts must ascend."""
+def gather(data: Any, table: Int64s, start: int, end: int) -> pa.Array:
+    """A binary array of ``data[row[start]:row[end]]`` for each row; an end of -1 is null. Starts must ascend."""
+    if not COMPILED:
+        return _taken(data, table[:, start], table[:, end])
+    count = len(table)
+    total, nulls = walk.total_bytes(table, start, end)
+    if nulls == count:
+        return pa.nulls(count, pa.binary())
+    offsets = np.empty(count + 1, dtype=np.int32)
+    values = np.empty(total, dtype=np.uint8)
+    walk.copy_values(data, table, start, end, values, offsets)
+    valid = pa.py_buffer(np.packbits(table[:, end] >= 0, bitorder="little")) if nulls else None
+    return pa.BinaryArray.from_buffers(pa.binary(), count, [valid, pa.py_buffer(offsets), pa.py_buffer(values)], nulls)
+
+
+def _taken(data: Any, starts: Int64s, ends: Int64s) -> pa.Array:
     count = len(starts)
     nulls = ends < 0
     has_nulls = bool(nulls.any())
@@ -61,8 +76,8 @@ def headers_column(data: Any, records: Int64s, headers: Int64s) -> pa.Array:
     offsets = np.empty(len(records) + 1, dtype=np.int32)
     offsets[:-1] = np.where(none, -1 - marks, marks)
     offsets[-1] = len(headers)
-    names = gather(data, headers[:, walk.HEADER_KEY_START], headers[:, walk.HEADER_KEY_END])
-    values = gather(data, headers[:, walk.HEADER_VALUE_START], headers[:, walk.HEADER_VALUE_END])
+    names = gather(data, headers, walk.HEADER_KEY_START, walk.HEADER_KEY_END)
+    values = gather(data, headers, walk.HEADER_VALUE_START, walk.HEADER_VALUE_END)
     pairs = pa.StructArray.from_arrays([_as_text(names), values], fields=list(HEADER_TYPE))
     mask = pa.array(none) if bool(none.any()) else None
     return pa.ListArray.from_arrays(pa.array(offsets), pairs, type=HEADERS_TYPE, mask=mask)

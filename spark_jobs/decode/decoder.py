@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from log.errors import LogError
-from log.records.compression import decompress
+from log.records.compression import decompress_into
 from log.records.old_formats import LegacyBatch
+from spark_jobs.compiled import new_buffer
 from spark_jobs.decode import columns as col
 from spark_jobs.decode import walk
 from spark_jobs.decode.walk import Int64s
@@ -67,6 +68,25 @@ class AbortedTransactions:
         return bool(row[walk.ATTRIBUTES] & TRANSACTIONAL) and producer_id in self.open_ids
 
 
+class _Plain:
+    """Memory that batches are expanded into, one piece after the other: columns are copies, so it is free then."""
+
+    def __init__(self) -> None:
+        self._data: Any = new_buffer(0)
+
+    def space(self, at: int, size: int) -> memoryview:
+        """Writable bytes from a position on; what lies before stays."""
+        if at + size > len(self._data):
+            grown = new_buffer(max(at + size, 2 * len(self._data), 2 * PIECE_BYTES))
+            grown[:at] = self._data[:at]
+            self._data = grown
+        return memoryview(self._data)[at:]
+
+    def filled(self, end: int) -> Any:
+        """The first bytes, as the loops take them."""
+        return self._data[:end]
+
+
 class Decoder:
     """Decodes one partition's record sets in ascending order.
 
@@ -83,6 +103,7 @@ class Decoder:
         self._columns = wanted
         self._schema = col.arrow_schema(wanted)
         self._with_headers = "headers" in wanted
+        self._plain = _Plain()
 
     def decode(self, data: bytes | bytearray | memoryview, *, read_committed: bool = False) -> Iterator[pa.RecordBatch]:
         """Arrow batches of the complete record batches in ``data``; a cut last batch is left for the next answer.
@@ -138,8 +159,7 @@ class Decoder:
                 starts = piece[:, walk.POSITION] + walk.HEADER_BYTES
                 yield from self._rows(buffer, piece, starts, piece[:, walk.POSITION] + piece[:, walk.SIZE], first)
             return
-        chunk = bytearray()
-        begin = 0
+        begin = end = 0
         bounds: list[tuple[int, int]] = []
         for i, (position, size, codec) in enumerate(
             zip(
@@ -150,17 +170,17 @@ class Decoder:
             )
         ):
             payload = view[position + walk.HEADER_BYTES : position + size]
-            start = len(chunk)
+            start = end
             try:
-                chunk += decompress(codec, payload) if codec else payload
+                end = decompress_into(codec, payload, self._plain, start)
             except LogError as error:
                 raise self._corrupt(int(rows[i, walk.BASE_OFFSET]), str(error)) from error
-            bounds.append((start, len(chunk)))
-            if len(chunk) >= PIECE_BYTES or i == len(rows) - 1:
+            bounds.append((start, end))
+            if end >= PIECE_BYTES or i == len(rows) - 1:
                 edges = np.array(bounds, dtype=np.int64)
                 starts, ends = edges[:, 0].copy(), edges[:, 1].copy()
-                yield from self._rows(walk.as_buffer(chunk), rows[begin : i + 1], starts, ends, first)
-                chunk, bounds, begin = bytearray(), [], i + 1
+                yield from self._rows(self._plain.filled(end), rows[begin : i + 1], starts, ends, first)
+                end, bounds, begin = 0, [], i + 1
 
     def _rows(self, data: Any, rows: Int64s, starts: Int64s, ends: Int64s, first: int) -> Iterator[pa.RecordBatch]:
         declared = rows[:, walk.COUNT]
@@ -187,9 +207,9 @@ class Decoder:
         arrays = []
         for name in self._columns:
             if name == "key":
-                arrays.append(col.gather(data, records[:, walk.KEY_START], records[:, walk.KEY_END]))
+                arrays.append(col.gather(data, records, walk.KEY_START, walk.KEY_END))
             elif name == "value":
-                arrays.append(col.gather(data, records[:, walk.VALUE_START], records[:, walk.VALUE_END]))
+                arrays.append(col.gather(data, records, walk.VALUE_START, walk.VALUE_END))
             elif name == "topic":
                 arrays.append(col.constant(self.topic, pa.string(), count))
             elif name == "partition":

@@ -15,8 +15,9 @@ import numpy.typing as npt
 
 from spark_jobs.compiled import COMPILED, as_buffer, compiled
 
-__all__ = ["COMPILED", "as_buffer", "scan_batches", "walk_records"]
+__all__ = ["COMPILED", "as_buffer", "copy_values", "scan_batches", "total_bytes", "walk_records"]
 
+Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 
 # Columns of the batch table.
@@ -198,6 +199,32 @@ def walk_records(
         if at != end:
             return kept, header_rows, b
     return kept, header_rows, -1
+
+
+@compiled
+def total_bytes(table: Int64s, start: int, end: int) -> tuple[int, int]:
+    """Of the values from one column to the other: (bytes, nulls)."""
+    total = 0
+    nulls = 0
+    for row in range(table.shape[0]):
+        if table[row, end] < 0:
+            nulls += 1
+        else:
+            total += table[row, end] - table[row, start]
+    return total, nulls
+
+
+@compiled
+def copy_values(data: Any, table: Int64s, start: int, end: int, values: Any, offsets: Int32s) -> None:
+    """Copy the values behind each other, and write where each begins and the last ends."""
+    at = 0
+    for row in range(table.shape[0]):
+        offsets[row] = at
+        if table[row, end] >= 0:
+            length = table[row, end] - table[row, start]
+            values[at : at + length] = data[table[row, start] : table[row, end]]
+            at += length
+    offsets[table.shape[0]] = at
 
 
 @compiled

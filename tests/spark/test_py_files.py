@@ -27,7 +27,7 @@ import json, pathlib, sys
 import broker, controller
 from pyspark.sql import SparkSession
 
-bootstrap, topic, target = sys.argv[1:]
+bootstrap, topic, target, data = sys.argv[1:]
 spark = SparkSession.builder.getOrCreate()
 result = {"mine": broker.MINE and controller.MINE}
 
@@ -45,6 +45,7 @@ def places(batches):
         yield pa.RecordBatch.from_pydict({"place": names})
 
 result["rows"] = load().count()
+result["segments"] = spark.read.format("odradek-segments").option("subscribe", topic).load(data).count()
 result["late"] = load().where("offset >= 90").count()
 result["places"] = sorted({row.place for row in load().mapInArrow(places, "place string").collect()})
 load().select("key", "value").write.format("odradek").mode("append").option(
@@ -86,6 +87,7 @@ def test_the_zip_serves_driver_and_executors_without_the_package(cluster: Cluste
     require_java()
     topic, target = make_topic(cluster), make_topic(cluster)
     fill(cluster, topic, 300)
+    directories = [str(broker.data) for broker in cluster.brokers if any(broker.data.glob(f"{topic}-*"))]
     archive = tmp_path / "job" / "odradek-spark.zip"
     done = CliRunner().invoke(spark_command, ["package", str(archive)])
     assert done.exit_code == 0, done.output
@@ -97,7 +99,7 @@ def test_the_zip_serves_driver_and_executors_without_the_package(cluster: Cluste
     with standalone(tmp_path / "cluster") as spark:
         output = spark.submit(
             job,
-            *(cluster.bootstrap, topic, target),
+            *(cluster.bootstrap, topic, target, ",".join(directories)),
             options=(
                 *("--py-files", ",".join(map(str, [archive, *beside]))),
                 *("--archives", f"{mine}#mine"),
@@ -109,7 +111,7 @@ def test_the_zip_serves_driver_and_executors_without_the_package(cluster: Cluste
         )
         executors = spark.executors()
     result = result_of(output)
-    assert (result["mine"], result["rows"], result["late"]) == (True, 300, 30)
+    assert (result["mine"], result["rows"], result["late"], result["segments"]) == (True, 300, 30, 300)
     assert "mine" in result["places"]
     ours = [place for place in result["places"] if place != "mine"]
     assert len(executors) >= 2

@@ -20,6 +20,7 @@ from spark_jobs.encode.records import hash_keys
 from spark_jobs.loop_compiler import NotCompilableError, assembly
 from spark_jobs.package import build_zip
 
+Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 SEVEN = 7
 
@@ -75,6 +76,14 @@ def moved(data: Any, out: Any, at: int, length: int) -> int:
     return out[at + 1]  # type: ignore[no-any-return]
 
 
+@compiled
+def narrowed(line: Int64s, out: Int32s) -> int:
+    """Arrays of 32 bits."""
+    for i in range(line.shape[0]):
+        out[i] = line[i]
+    return out[1]  # type: ignore[no-any-return]
+
+
 @given(small, small)
 def test_numbers_and_conditions_are_pythons(a: int, b: int) -> None:
     for function in (both, choose):
@@ -99,6 +108,12 @@ def test_arrays_are_read_and_written_in_place() -> None:
     out = np.zeros(6, np.uint8)
     assert moved(np.arange(10, 16, dtype=np.uint8), out, 2, 3) == 12
     assert out.tolist() == [0, 0, (10 + 300) & 255, 12, 13, 0]
+
+
+def test_32_bits_have_a_sign() -> None:
+    out = np.zeros(3, np.int32)
+    assert narrowed(np.array([1, -5, 2**31 - 1]), out) == -5
+    assert out.tolist() == [1, -5, 2**31 - 1]
 
 
 def test_arrays_of_another_kind_are_refused() -> None:

@@ -47,11 +47,14 @@ for name in {entries}:
     else:
         print("imported", name)
 import pyspark_odradek
+import pyspark_odradek_segments
 assert pyspark_odradek.DefaultSource.name() == "odradek"
-try:
-    pyspark_odradek.DefaultSource({{}})
-except ImportError as error:
-    print(error)
+assert pyspark_odradek_segments.DefaultSource.name() == "odradek-segments"
+for found in (pyspark_odradek, pyspark_odradek_segments):
+    try:
+        found.DefaultSource({{}})
+    except ImportError as error:
+        print(error)
 """
 
 
@@ -72,7 +75,7 @@ def test_a_shadowing_file_is_named_by_whatever_is_imported_first(tmp_path: Path,
     # Nothing of the user's is run by looking.
     assert lines.count("mine has been run") == (kind == "loaded")
     said = [line for line in lines if line.startswith(f"{theirs} shadows the package {name} of odradek")]
-    assert len(said) == len(ENTRIES) + 1, lines
+    assert len(said) == len(ENTRIES) + 2, lines
 
 
 @pytest.mark.parametrize("name", ["broker", "controller"])

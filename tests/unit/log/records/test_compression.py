@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from log.errors import DecompressionError, RecordTooLargeError, UnknownCompressionError
-from log.records.compression import Codec, codec_for, codec_named, compress, decompress
+from log.records.compression import Codec, codec_for, codec_named, compress, decompress, decompress_into
 from log.records.xxhash32 import xxh32
 
 CODECS = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
@@ -125,3 +125,33 @@ def test_unknown_codecs() -> None:
     assert codec_named("uncompressed") is Codec.NONE
     with pytest.raises(UnknownCompressionError):
         codec_named("brotli")
+
+
+class _Room:
+    """Memory that grows, with something in it already."""
+
+    def __init__(self, start: bytes) -> None:
+        self.data = bytearray(start)
+
+    def space(self, at: int, size: int) -> memoryview:
+        self.data = self.data[:at] + bytearray(max(0, at + size - len(self.data[:at])))
+        return memoryview(self.data)[at:]
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+@pytest.mark.parametrize("size", [0, 10, 100_000, 3_000_000])
+def test_a_payload_is_expanded_behind_what_is_there(codec: Codec, size: int) -> None:
+    plain = bytes(range(256)) * (size // 512) + bytes(size // 2)
+    room = _Room(b"before")
+    assert decompress_into(codec, compress(codec, plain), room, 6) == 6 + len(plain)
+    assert bytes(room.data[: 6 + len(plain)]) == b"before" + plain
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_expansion_into_a_room_has_a_limit_and_refuses_what_is_cut(codec: Codec) -> None:
+    plain = bytes(range(256)) * 1000
+    packed = compress(codec, plain)
+    with pytest.raises(RecordTooLargeError):
+        decompress_into(codec, packed, _Room(b""), 0, len(plain) - 1)
+    with pytest.raises(DecompressionError):
+        decompress_into(codec, packed[: len(packed) // 2], _Room(b""), 0)
