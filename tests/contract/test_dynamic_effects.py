@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -223,3 +225,115 @@ def test_the_cleaner_works_on(cluster: Cluster, broker: Broker, admin: Connectio
     assert first_record() == 0
     with changed(admin, "", log_cleaner_backoff_ms="100"):
         assert wait_until(lambda: first_record() > 0, CLOCK, WAIT_MS)
+
+
+# -- defaults of topics: each shows in a topic that was there before, and goes when it is taken back ------------------
+
+OLD_MS, FUTURE_MS = 86_400_000, 1_800_000
+
+
+class Log:
+    """A topic that has no config of its own."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.broker = cluster.brokers[0]
+        self.name = wire.create_topic(cluster)
+        self.directory = self.broker.replica(self.name, 0)
+
+    def produced(self, **options: Any) -> int:
+        """The error code of one more record."""
+        return int(wire.produce(self.broker, self.name, wire.batch([b"x" * 100], **options)).error_code)
+
+    def segments(self) -> list[Path]:
+        """Their files, oldest first."""
+        return sorted(self.directory.glob("*.log"))
+
+    def rolls(self) -> bool:
+        """Whether a new segment begins with one of some records."""
+        before = self.segments()[-1].name
+        for _ in range(4):
+            assert self.produced() == 0
+        return self.segments()[-1].name != before
+
+    def fetched(self, version: int) -> int:
+        return int(wire.fetch(self.broker, self.name, 0, version=version).error_code)
+
+    def size_of_one(self) -> int:
+        """Bytes of a batch as it is stored."""
+        values = [b"%08x" % (number * 2_654_435_761 % 2**32) for number in range(300)]
+        offset = wire.produce(self.broker, self.name, wire.batch(values)).base_offset
+        return len(bytes(wire.fetch(self.broker, self.name, offset).records or b""))  # type: ignore[arg-type]
+
+
+# key -> its value, what else is set beside it, and what holds while it is set and not otherwise.
+DEFAULTS: dict[str, tuple[str, dict[str, str], Callable[[Log], bool]]] = {
+    "log.cleanup.policy": ("compact", {}, lambda log: log.produced() == ErrorCode.INVALID_RECORD),
+    "log.message.downconversion.enable": (
+        "false", {}, lambda log: log.produced() == 0 and log.fetched(2) == ErrorCode.UNSUPPORTED_VERSION,
+    ),
+    "log.message.timestamp.before.max.ms": (
+        "60000", {}, lambda log: log.produced(timestamps=[wire.now_ms() - OLD_MS]) == ErrorCode.INVALID_TIMESTAMP,
+    ),
+    "log.message.timestamp.after.max.ms": (
+        "60000", {}, lambda log: log.produced(timestamps=[wire.now_ms() + FUTURE_MS]) == ErrorCode.INVALID_TIMESTAMP,
+    ),
+    "log.message.timestamp.difference.max.ms": (
+        "60000", {}, lambda log: log.produced(timestamps=[wire.now_ms() - OLD_MS]) == ErrorCode.INVALID_TIMESTAMP,
+    ),
+    "log.roll.ms": ("1", {}, Log.rolls),
+    "log.segment.bytes": ("200", {}, Log.rolls),
+    "log.preallocate": (
+        "true", {"log.segment.bytes": "4000"},
+        lambda log: [log.produced() for _ in range(40)] == [0] * 40 and log.segments()[-1].stat().st_size == 4000,
+    ),
+    "log.index.size.max.bytes": (
+        "800", {"log.segment.bytes": "400"},
+        lambda log: log.rolls() and log.segments()[-1].with_suffix(".index").stat().st_size == 800,
+    ),
+    "log.index.interval.bytes": (
+        "0", {"log.segment.bytes": "400"},
+        lambda log: log.rolls() and log.rolls() and log.segments()[-2].with_suffix(".index").stat().st_size > 0,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", DEFAULTS)
+def test_defaults_of_topics(cluster: Cluster, admin: Connection, key: str) -> None:
+    value, beside, holds = DEFAULTS[key]
+    log = Log(cluster)
+    with contextlib.ExitStack() as taken_back:
+        if beside:
+            alter(admin, BROKER, "", dict(beside))
+            taken_back.callback(alter, admin, BROKER, "", dict.fromkeys(beside))
+            assert wait_until(log.rolls, CLOCK, WAIT_MS)
+        assert log.produced() == 0
+        assert not holds(log)
+        alter(admin, BROKER, "", {key: value})
+        taken_back.callback(alter, admin, BROKER, "", {key: None})
+        assert wait_until(lambda: holds(log), CLOCK, WAIT_MS)
+    assert wait_until(lambda: not holds(log), CLOCK, WAIT_MS)
+
+
+def test_records_are_kept_for_a_time(cluster: Cluster, broker: Broker, admin: Connection) -> None:
+    log = Log(cluster)
+    assert log.produced(timestamps=[wire.now_ms() - 60_000]) == 0
+    with changed(admin, "", log_retention_ms="1000"):
+        assert wait_until(lambda: wire.list_offset(broker, log.name, -2).offset == 1, CLOCK, WAIT_MS)
+
+
+LOWEST = {"compression.gzip.level": "1", "compression.lz4.level": "1", "compression.zstd.level": "-100"}
+
+
+@pytest.mark.parametrize("key", LOWEST)
+def test_batches_are_compressed_harder(cluster: Cluster, admin: Connection, key: str) -> None:
+    log = Log(cluster)
+    plain = log.size_of_one()
+    with changed(admin, "", compression_type=key.split(".")[1]):
+        assert wait_until(lambda: log.size_of_one() < plain, CLOCK, WAIT_MS)
+        usual = log.size_of_one()
+        alter(admin, BROKER, "", {key: LOWEST[key]})
+        try:
+            assert wait_until(lambda: log.size_of_one() != usual, CLOCK, WAIT_MS)
+        finally:
+            alter(admin, BROKER, "", {key: None})
+        assert wait_until(lambda: log.size_of_one() == usual, CLOCK, WAIT_MS)

@@ -1,0 +1,126 @@
+"""Every broker key that can be changed at run time has a test that shows what the change does, or a reason for none."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from broker.config.broker_keys import BROKER_KEYS
+from broker.config.keys import UpdateMode
+from tests.support.paths import ROOT
+
+EFFECTS = "tests/contract/test_dynamic_effects.py"
+THREADS = "tests/cluster/test_dynamic_threads_and_limits.py"
+TLS = "tests/contract/test_tls.py"
+LISTENER = f"{TLS}::test_a_listener_comes_and_goes_while_the_broker_runs"
+CERTIFICATE = f"{TLS}::test_a_certificate_is_replaced_while_clients_are_connected"
+DEFAULTS = f"{EFFECTS}::test_defaults_of_topics"
+PACKED = f"{EFFECTS}::test_batches_are_compressed_harder"
+
+SHOWN = {
+    "advertised.listeners": LISTENER,
+    "background.threads": f"{THREADS}::test_background_tasks_run_on_as_many_threads",
+    "compression.gzip.level": PACKED,
+    "compression.lz4.level": PACKED,
+    "compression.type": f"{EFFECTS}::test_batches_are_compressed_and_stamped",
+    "compression.zstd.level": PACKED,
+    "follower.replication.throttled.rate": "tests/cluster/test_reassignment.py::test_a_move_is_cancelled_half_way",
+    "leader.replication.throttled.rate": "tests/cluster/test_reassignment.py::test_a_move_is_cancelled_half_way",
+    "listener.security.protocol.map": LISTENER,
+    "listeners": LISTENER,
+    "log.cleaner.backoff.ms": f"{EFFECTS}::test_the_cleaner_works_on",
+    "log.cleaner.dedupe.buffer.size": f"{THREADS}::test_the_cleaner_has_its_memory_and_rate",
+    "log.cleaner.io.buffer.load.factor": f"{THREADS}::test_the_cleaner_has_its_memory_and_rate",
+    "log.cleaner.io.buffer.size": f"{THREADS}::test_the_cleaner_has_its_memory_and_rate",
+    "log.cleaner.io.max.bytes.per.second": f"{THREADS}::test_the_cleaner_has_its_memory_and_rate",
+    "log.cleaner.threads": f"{THREADS}::test_threads_come_and_go",
+    "log.cleanup.policy": DEFAULTS,
+    "log.index.interval.bytes": DEFAULTS,
+    "log.index.size.max.bytes": DEFAULTS,
+    "log.message.downconversion.enable": DEFAULTS,
+    "log.message.timestamp.after.max.ms": DEFAULTS,
+    "log.message.timestamp.before.max.ms": DEFAULTS,
+    "log.message.timestamp.difference.max.ms": DEFAULTS,
+    "log.message.timestamp.type": f"{EFFECTS}::test_batches_are_compressed_and_stamped",
+    "log.preallocate": DEFAULTS,
+    "log.retention.bytes": f"{EFFECTS}::test_segments_roll_and_old_ones_go",
+    "log.retention.ms": f"{EFFECTS}::test_records_are_kept_for_a_time",
+    "log.roll.ms": DEFAULTS,
+    "log.segment.bytes": f"{EFFECTS}::test_segments_roll_and_old_ones_go",
+    "log.segment.delete.delay.ms": f"{EFFECTS}::test_segments_roll_and_old_ones_go",
+    "max.connection.creation.rate": f"{THREADS}::test_new_connections_are_slowed_down",
+    "max.connections": f"{THREADS}::test_connections_are_limited",
+    "max.connections.per.ip": f"{EFFECTS}::test_connections_of_one_address_are_limited",
+    "max.connections.per.ip.overrides": f"{EFFECTS}::test_connections_of_one_address_are_limited",
+    "message.max.bytes": f"{EFFECTS}::test_large_batches_are_refused",
+    "num.io.threads": f"{THREADS}::test_threads_come_and_go",
+    "num.network.threads": f"{THREADS}::test_threads_come_and_go",
+    "num.recovery.threads.per.data.dir": f"{THREADS}::test_logs_are_closed_by_as_many_threads",
+    "producer.id.expiration.ms": f"{EFFECTS}::test_producers_are_forgotten",
+    "replica.alter.log.dirs.io.max.bytes.per.second":
+        "tests/contract/test_log_dirs.py::test_a_slow_move_is_seen_is_cancelled_and_survives_a_restart",
+    "ssl.keystore.location": CERTIFICATE,
+    "transaction.partition.verification.enable": f"{EFFECTS}::test_partitions_of_transactions_are_verified",
+}  # fmt: skip
+
+
+_TIERED = "there is no tiered storage, so nothing can show"
+_CLASSES = "no class of Java's is loaded, so nothing can show"
+_TLS = "read again with ssl.keystore.location; no test changes it at run time by itself"
+_NONE = "no test changes it at run time"
+
+NOT_SHOWN = {
+    "log.cleaner.min.cleanable.ratio": _NONE,
+    "log.cleaner.min.compaction.lag.ms": _NONE,
+    "log.cleaner.max.compaction.lag.ms": _NONE,
+    "log.cleaner.delete.retention.ms": _NONE,
+    "log.flush.interval.messages": _NONE,
+    "log.flush.interval.ms": _NONE,
+    "log.local.retention.bytes": _TIERED,
+    "log.local.retention.ms": _TIERED,
+    "log.roll.jitter.ms": "taken from chance: no single segment can show it",
+    "metric.reporters": _CLASSES,
+    "min.insync.replicas": _NONE,
+    "num.replica.fetchers": _NONE,
+    "principal.builder.class": _CLASSES,
+    "remote.fetch.max.wait.ms": _TIERED,
+    "remote.log.index.file.cache.total.size.bytes": _TIERED,
+    "remote.log.manager.copy.max.bytes.per.second": _TIERED,
+    "remote.log.manager.fetch.max.bytes.per.second": _TIERED,
+    "ssl.cipher.suites": _TLS,
+    "ssl.client.auth": _TLS,
+    "ssl.enabled.protocols": _TLS,
+    "ssl.endpoint.identification.algorithm": _TLS,
+    "ssl.engine.factory.class": _CLASSES,
+    "ssl.key.password": _TLS,
+    "ssl.keymanager.algorithm": _CLASSES,
+    "ssl.keystore.certificate.chain": _TLS,
+    "ssl.keystore.key": _TLS,
+    "ssl.keystore.password": _TLS,
+    "ssl.keystore.type": _TLS,
+    "ssl.protocol": _TLS,
+    "ssl.provider": _CLASSES,
+    "ssl.secure.random.implementation": _CLASSES,
+    "ssl.trustmanager.algorithm": _CLASSES,
+    "ssl.truststore.certificates": _TLS,
+    "ssl.truststore.location": _TLS,
+    "ssl.truststore.password": _TLS,
+    "ssl.truststore.type": _TLS,
+    "unclean.leader.election.enable": _NONE,
+}
+
+
+def test_no_key_is_forgotten() -> None:
+    dynamic = {key.name for key in BROKER_KEYS.values() if key.mode is not UpdateMode.READ_ONLY}
+    security = {name for name in dynamic if name.startswith("sasl.")}  # the listeners' own, see docs/security.md
+    assert SHOWN.keys() & NOT_SHOWN.keys() == set()
+    assert SHOWN.keys() | NOT_SHOWN.keys() == dynamic - security
+
+
+@pytest.mark.parametrize("key", SHOWN)
+def test_its_test_is_there_and_names_the_key(key: str) -> None:
+    file, _, test = SHOWN[key].partition("::")
+    text = (ROOT / file).read_text(encoding="utf-8")
+    assert f"\ndef {test}(" in text
+    assert re.search(rf"{re.escape(key)}\b|\b{key.replace('.', '_')}=|\.{re.escape(key)}", text)
