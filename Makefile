@@ -48,6 +48,7 @@ $(VENV)/.dev: $(VENV)/bin/python pyproject.toml
 
 $(VENV)/.test: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@! command -v krb5-config >/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[kerberos]'
 	@command -v java >/dev/null || [ -x "$$JAVA_HOME/bin/java" ] || $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[java]'
 	@touch $@
 

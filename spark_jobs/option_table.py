@@ -141,7 +141,7 @@ _SOURCE = [
         "GSSAPI",
         "none",
         _D,
-        "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER; GSSAPI is refused",
+        "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI with `serviceName` in the login module",
     ),
     Option("kafka.sasl.jaas.config", "RSW", "none", "none", _H, "also with a delegation token's `tokenauth=true`"),
     *[Option(f"kafka.{name}", "RSW", default, default, _H, why) for name, default, why in _TOKENS],

@@ -24,6 +24,8 @@ LISTENER_KEYS = ("listeners", "advertised.listeners", "listener.security.protoco
 BOUND_AT_START = (
     "sasl.enabled.mechanisms",
     "sasl.jaas.config",
+    "sasl.kerberos.principal.to.local.rules",
+    "sasl.kerberos.service.name",
     *REFRESH_KEYS,
     "sasl.mechanism.inter.broker.protocol",
 )

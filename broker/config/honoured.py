@@ -28,8 +28,11 @@ OF_MECHANISMS = frozenset(
 SASL_LISTENER_KEYS = OF_MECHANISMS | {
     "connection.failed.authentication.delay.ms",
     "connections.max.reauth.ms",
+    "sasl.client.callback.handler.class",
     "sasl.enabled.mechanisms",
     *LOGIN_KEYS,
+    "sasl.kerberos.principal.to.local.rules",
+    "sasl.kerberos.service.name",
     "sasl.mechanism.inter.broker.protocol",
     "sasl.oauthbearer.clock.skew.seconds",
     "sasl.oauthbearer.expected.audience",
@@ -67,7 +70,6 @@ def _warned(instead: str, names: str) -> dict[str, Unkept]:
     return _rows(False, instead, names)
 
 
-_NO_KERBEROS = "this broker does not serve GSSAPI"
 _KRAFT = "the key belongs to KRaft mode and has no effect"
 _SHARE = "share groups are not served"
 _TIERED = "there is no tiered storage, all data stays in the log directories"
@@ -84,10 +86,8 @@ NOT_HONOURED: dict[str, Unkept] = {
     **_warned("TLS is OpenSSL's, which has no such choice", """
         ssl.keymanager.algorithm ssl.secure.random.implementation ssl.trustmanager.algorithm"""),
     **_warned("which versions are served is said by ssl.enabled.protocols", "ssl.protocol"),
-    **_refused("clients of this broker log in by the options of their login module alone", """
-        sasl.client.callback.handler.class sasl.login.class"""),
-    **_refused(_NO_KERBEROS, "sasl.kerberos.principal.to.local.rules sasl.kerberos.service.name"),
-    **_warned(_NO_KERBEROS, """
+    **_refused("clients of this broker log in by the options of their login module alone", "sasl.login.class"),
+    **_warned("a key table gives a new ticket after half of the old one's life, a ticket cache is filled by others", """
         sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin sasl.kerberos.ticket.renew.jitter
         sasl.kerberos.ticket.renew.window.factor"""),
     **_warned("keys that could not be fetched are asked for again at a steady pace",

@@ -9,12 +9,12 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from broker.config.keys import ConfigError
-from broker.security.sasl.jaas_sources import jaas_file, java_property
-from network.sasl.jaas import JaasError, parse_file
+from broker.security.sasl.jaas_sources import java_property
+from network.sasl.jaas import JaasError
+from network.sasl.java_options import JaasFile
 
 _MODULE = "org.apache.zookeeper.server.auth.DigestLoginModule"
 _KEY = "zookeeper.set.acl"
@@ -44,17 +44,14 @@ def zookeeper_login(*, needed: bool, environment: Mapping[str, str] | None = Non
 
 
 def _options(environment: Mapping[str, str]) -> Mapping[str, str] | None:
-    path = jaas_file(environment)
-    if path is None:
-        return None
-    context = java_property(environment, "zookeeper.sasl.clientconfig") or "Client"
     try:
-        modules = parse_file(Path(path).read_text(encoding="utf-8")).get(context)
-    except (JaasError, OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the JAAS file {path} cannot be read: {error}") from None
-    if modules is None:
+        found = JaasFile(environment).context(java_property(environment, "zookeeper.sasl.clientconfig") or "Client")
+    except JaasError as error:
+        raise ConfigError(str(error)) from None
+    if found is None:
         return None
+    where, modules = found
     for module in modules:
         if module.name == _MODULE:
             return module.options
-    raise ConfigError(f"{context} of {path} has no login module {_MODULE}; no other login to ZooKeeper is served")
+    raise ConfigError(f"{where} has no login module {_MODULE}; no other login to ZooKeeper is served")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,8 +11,10 @@ from typing import TYPE_CHECKING
 
 from network.client.connection import Secured
 from network.oauth.keys import KEYS as OAUTH_KEYS
-from network.sasl.clients import client_mechanism
+from network.sasl.clients import CLIENT_HANDLER, LOGIN_MODULES, client_mechanism
 from network.sasl.jaas import JaasError, parse_single
+from network.sasl.java_options import JaasFile
+from network.sasl.kerberos import SERVICE_NAME
 from network.sasl.login import login_wrapper
 from network.tls.client import CurrentContext, tls_wrapper
 from network.tls.settings import KEYS as TLS_KEYS
@@ -20,9 +23,11 @@ if TYPE_CHECKING:
     from network.client.connection import Session, SocketWrapper
     from timer.clock import Clock
 
-CLIENT_KEYS = ("security.protocol", "sasl.mechanism", "sasl.jaas.config", *OAUTH_KEYS, *TLS_KEYS)
+_JAAS = "sasl.jaas.config"
+CLIENT_KEYS = ("security.protocol", "sasl.mechanism", _JAAS, SERVICE_NAME, CLIENT_HANDLER, *OAUTH_KEYS, *TLS_KEYS)
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _DEFAULT_MECHANISM = "GSSAPI"
+_CONTEXT = "KafkaClient"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +88,27 @@ def chain(wrappers: list[SocketWrapper]) -> SocketWrapper | None:
 
 def _login(properties: Mapping[str, str], clock: Clock) -> SocketWrapper:
     mechanism = properties.get("sasl.mechanism", _DEFAULT_MECHANISM).strip()
-    text = properties.get("sasl.jaas.config")
-    if text is None:
-        raise ValueError("sasl.jaas.config is not set, so there is nobody to log in as")
+    text = properties.get(_JAAS)
+    where = _JAAS
     try:
-        make = client_mechanism(mechanism, parse_single(text).options, clock, properties.get)
+        if text is not None:
+            options = parse_single(text).options
+        else:
+            where, options = _of_file(mechanism)
+        make = client_mechanism(mechanism, options, clock, properties.get)
     except JaasError as error:
-        raise ValueError(f"sasl.jaas.config: {error}") from None
+        raise ValueError(f"{where}: {error}") from None
     return login_wrapper(make, properties.get("client.id", ""), clock)
+
+
+def _of_file(mechanism: str) -> tuple[str, Mapping[str, str]]:
+    """What to call the context of clients in the JAAS file, and the options of the mechanism's module in it."""
+    try:
+        where, modules = JaasFile(os.environ).need(_CONTEXT)
+    except JaasError as error:
+        raise ValueError(f"{_JAAS} is not set, so there is nobody to log in as: {error}") from None
+    wanted = LOGIN_MODULES.get(mechanism)
+    for module in modules:
+        if module.name == wanted:
+            return where, module.options
+    raise ValueError(f"{where} has no login module for {mechanism}" + (f": {wanted}" if wanted else ""))

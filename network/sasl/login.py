@@ -31,15 +31,15 @@ _EARLIEST_PERCENT, _PERCENTS = 85, 11
 # A broker takes no second authentication within a second.
 _EARLIEST_MS = 1_000
 
-MakeMechanism = Callable[[], ClientMechanism]
-"""A new exchange with the credentials that hold now."""
+MakeMechanism = Callable[[str], ClientMechanism]
+"""A new exchange with this host, with the credentials that hold now. Raises as the exchange does."""
 
 
 def login_wrapper(make: MakeMechanism, client_id: str, clock: Clock) -> SocketWrapper:
     """Logs in on connected sockets, and again where sessions end."""
 
     def wrap(sock: socket.socket, host: str) -> Secured:
-        session = SaslSession(make, client_id, clock)
+        session = SaslSession(lambda: make(host), client_id, clock)
         session.renew(sock)
         return Secured(sock, session)
 
@@ -50,7 +50,7 @@ class SaslSession:
     """Due after 85 to 95 % of the time that the broker keeps the session; of many connections not all at once, for that
     depends on the port."""
 
-    def __init__(self, make: MakeMechanism, client_id: str, clock: Clock) -> None:
+    def __init__(self, make: Callable[[], ClientMechanism], client_id: str, clock: Clock) -> None:
         self._make = make
         self._client_id = client_id
         self._clock = clock
@@ -68,7 +68,7 @@ class SaslSession:
             self._due_ms = self._clock.monotonic_ms() + max(lifetime_ms * percent // 100, _EARLIEST_MS)
 
 
-def log_in(sock: socket.socket, make: MakeMechanism, client_id: str = "") -> int:
+def log_in(sock: socket.socket, make: Callable[[], ClientMechanism], client_id: str = "") -> int:
     """Authenticate on a connected socket, within its own time-out.
 
     Returns for how many milliseconds the broker keeps the session, 0 without a limit. Raises `AuthenticationFailed`,

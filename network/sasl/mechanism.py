@@ -29,14 +29,15 @@ class ServerMechanism(Protocol):
     token_authenticated: bool
     """Whether a delegation token was the credential."""
 
-    def evaluate(self, response: bytes) -> bytes:
-        """Take the client's message and return what it is answered, maybe nothing. Raises `SaslAuthenticationError`
-        and `SaslError`; neither side may go on then."""
+    def evaluate(self, response: bytes) -> bytes | None:
+        """Take the client's message and return what it is answered, None for no message at all. Raises
+        `SaslAuthenticationError` and `SaslError`; neither side may go on then."""
         ...
 
 
 class ClientMechanism(Protocol):
-    """The client's side of one exchange. The first message is the client's in every mechanism here."""
+    """The client's side of one exchange. The first message is the client's in every mechanism here. It may wait for
+    others: a realm's servers, an identity provider."""
 
     name: str
     complete: bool

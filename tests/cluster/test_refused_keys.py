@@ -14,7 +14,7 @@ from tests.support.zookeeper import zookeeper_client
 
 @pytest.mark.parametrize(
     ("name", "value", "text"),
-    [("listener.security.protocol.map", "PLAINTEXT:SASL_PLAINTEXT", "has GSSAPI, which this broker does not serve")],
+    [("listener.security.protocol.map", "PLAINTEXT:SASL_PLAINTEXT", "(for GSSAPI of the listener PLAINTEXT)")],
 )
 def test_a_broker_with_dynamic_security_does_not_start(
     zookeeper: str, tmp_path: Path, name: str, value: str, text: str

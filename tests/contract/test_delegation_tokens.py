@@ -162,7 +162,7 @@ def test_the_session_ends_with_the_token(broker: Broker, alice: Connection) -> N
         "password": base64.b64encode(token.hmac).decode(),
         "tokenauth": "true",
     }
-    client = client_mechanism("SCRAM-SHA-512", options, CLOCK)()
+    client = client_mechanism("SCRAM-SHA-512", options, CLOCK)(HOST)
     with Connection(HOST, sasl_port(broker), "raw", CLOCK) as raw:
         raw.call(SaslHandshakeRequest(mechanism="SCRAM-SHA-512"), 1)
         lifetimes, message = [], client.evaluate(b"")

@@ -343,7 +343,7 @@ def test_changes_that_are_refused(broker: Broker) -> None:
 def test_a_replayed_exchange_is_refused(broker: Broker) -> None:
     alter(broker, upsertion("replay", "secret"))
     assert wait_until(lambda: lets_in(broker, "SCRAM-SHA-256", "replay", "secret"), CLOCK, 5_000)
-    client = client_mechanism("SCRAM-SHA-256", {"username": "replay", "password": "secret"}, CLOCK)()
+    client = client_mechanism("SCRAM-SHA-256", {"username": "replay", "password": "secret"}, CLOCK)(HOST)
     raw = Raw(broker)
     raw.handshake("SCRAM-SHA-256")
     said: list[bytes] = []
@@ -363,7 +363,7 @@ def test_a_replayed_exchange_is_refused(broker: Broker) -> None:
 def exchange(raw: Raw, user: str, secret: str) -> Any:
     """Log in, or log in again, by SCRAM-SHA-512; the last answer."""
     assert raw.handshake("SCRAM-SHA-512")[0] is ErrorCode.NONE
-    client = client_mechanism("SCRAM-SHA-512", {"username": user, "password": secret}, CLOCK)()
+    client = client_mechanism("SCRAM-SHA-512", {"username": user, "password": secret}, CLOCK)(HOST)
     message = client.evaluate(b"")
     while True:
         answer = raw.call(SaslAuthenticateRequest(auth_bytes=message or b""), 2)

@@ -143,7 +143,7 @@ def test_replayed_scram(attack: Attack, guarded: Guarded) -> None:
 
 def recorded(guarded: Guarded) -> tuple[bytes, bytes]:
     """Both messages of a login that was good."""
-    client = client_mechanism(SCRAM, scram(USER, PASSWORD), CLOCK)()
+    client = client_mechanism(SCRAM, scram(USER, PASSWORD), CLOCK)(HOST)
     first = client.evaluate(b"")
     with Connection(HOST, guarded.ports[0][OPEN], "recorded", CLOCK) as connection:
         connection.call(SaslHandshakeRequest(mechanism=SCRAM), 1)

@@ -16,6 +16,7 @@ from tests.support.cluster import CLOCK, HOST, Broker, Cluster, Kind
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 OAUTH_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+KERBEROS_MODULE = "com.sun.security.auth.module.Krb5LoginModule"
 MODULES = {
     "PLAIN": PLAIN_MODULE,
     "SCRAM-SHA-256": SCRAM_MODULE,
@@ -31,7 +32,8 @@ USERS = {"alice": "alice-secret", "bob": "bob-secret", "o'b,r": 'p"a,ss'}
 
 def jaas(mechanism: str, **options: str) -> str:
     """A login module with its options, as it stands in `sasl.jaas.config`."""
-    return f"{MODULES[mechanism]} required {quoted(options)};"
+    module = KERBEROS_MODULE if mechanism == "GSSAPI" else MODULES[mechanism]
+    return f"{module} required {quoted(options)};"
 
 
 def quoted(options: Mapping[str, str]) -> str:
@@ -40,11 +42,12 @@ def quoted(options: Mapping[str, str]) -> str:
     return " ".join(f'"{name}"="{value}"' for name, value in escaped.items())
 
 
-def sasl_settings(broker_port: int, sasl_port: int, **more: str) -> dict[str, str]:
-    """A broker with both listeners, whose users of PLAIN are `USERS`."""
+def sasl_settings(broker_port: int, sasl_port: int, advertised: str = HOST, **more: str) -> dict[str, str]:
+    """A broker with both listeners, whose users of PLAIN are `USERS`. Clients of SASL are sent to `advertised`."""
     prefix = f"listener.name.{LISTENER.lower()}"
     settings = {
         "listeners": f"PLAINTEXT://{HOST}:{broker_port},{LISTENER}://{HOST}:{sasl_port}",
+        "advertised.listeners": f"PLAINTEXT://{HOST}:{broker_port},{LISTENER}://{advertised}:{sasl_port}",
         "sasl.enabled.mechanisms": MECHANISMS,
         "delegation.token.secret.key": "a secret of all brokers",
         f"{prefix}.plain.sasl.jaas.config": jaas(
@@ -73,12 +76,18 @@ def sasl_address(broker: Broker) -> str:
 
 @contextlib.contextmanager
 def running_sasl_cluster(
-    kinds: list[Kind], directory: Path, zookeeper: str, *, java_options: str = "", **more: str
+    kinds: list[Kind],
+    directory: Path,
+    zookeeper: str,
+    *,
+    java_options: str = "",
+    advertised: str = HOST,
+    **more: str,
 ) -> Iterator[Cluster]:
     """A cluster whose brokers have a SASL listener beside the plain one. `java_options` are for Kafka's."""
     cluster = Cluster(kinds, directory, zookeeper)
     for broker, port in zip(cluster.brokers, free_ports(len(kinds)), strict=True):
-        broker.settings.update(sasl_settings(broker.port, port, **more))
+        broker.settings.update(sasl_settings(broker.port, port, advertised, **more))
         if java_options:
             broker.environment["JAVA_TOOL_OPTIONS"] = java_options
     try:
@@ -93,7 +102,7 @@ def logged_in(broker: Broker, mechanism: str, options: Mapping[str, str], client
     make = client_mechanism(mechanism, options, CLOCK)
 
     def wrap(sock: socket.socket, host: str) -> socket.socket:
-        log_in(sock, make, client_id)
+        log_in(sock, lambda: make(host), client_id)
         return sock
 
     return Connection(HOST, sasl_port(broker), client_id, CLOCK, wrap=wrap)

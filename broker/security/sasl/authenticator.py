@@ -18,6 +18,7 @@ from network.protocol.errors import ErrorCode, ProtocolError
 from network.protocol.header import RequestHeader, decode_request_header, encode_response_parts
 from network.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from network.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from network.sasl import gssapi_exchange
 from network.sasl.mechanism import SaslAuthenticationError, SaslError, ServerMechanism
 from network.server.authenticator import AuthenticationStep, SessionExpired
 
@@ -134,7 +135,7 @@ class SaslAuthenticator:
         header, offset = decode_request_header(frame)
         spec = API.get(header.api_key)
         if spec is None:
-            raise _Failure("the first packet is no Kafka request, and GSSAPI is not served")
+            return self._first_token(frame)
         serve = self.TABLE[self._state].get(spec.key)
         if serve is None:
             raise self._unexpected(header)
@@ -144,6 +145,15 @@ class SaslAuthenticator:
             return serve(self, header, None)
         message, _ = spec.request.decode_from(frame, offset, header.api_version)
         return serve(self, header, message)
+
+    def _first_token(self, frame: memoryview) -> list[Any]:
+        """What is no request can only be GSSAPI of a client that is older than SaslHandshake (0.9)."""
+        wanted = self._settings.mechanisms.get(gssapi_exchange.NAME)
+        if wanted is None or self._state is not State.INITIAL:
+            raise _Failure("a packet is no Kafka request")
+        self._mechanism_name, self._mechanism = gssapi_exchange.NAME, wanted.make()
+        self._state = State.RAW
+        return self._raw_round(bytes(frame))
 
     def _unexpected(self, header: RequestHeader) -> Exception:
         """A request at the wrong time. During the rounds the client is told, where the API has a word for it."""
@@ -198,7 +208,7 @@ class SaslAuthenticator:
                 f"Authentication failed during {self._what} due to invalid credentials with SASL mechanism "
                 f"{self._mechanism_name}",
             ) from None
-        answer = SaslAuthenticateResponse(auth_bytes=said, session_lifetime_ms=lifetime_ms, error_message="")
+        answer = SaslAuthenticateResponse(auth_bytes=said or b"", session_lifetime_ms=lifetime_ms, error_message="")
         return encode_response_parts(header, answer)
 
     def _raw_round(self, data: bytes) -> list[Any]:
@@ -206,11 +216,11 @@ class SaslAuthenticator:
             said, _ = self._round(data)
         except (SaslAuthenticationError, SaslError) as error:
             raise _Failure(str(error)) from None
-        return [len(said).to_bytes(4, "big") + said]
+        return [] if said is None else [len(said).to_bytes(4, "big") + said]
 
     # -- the mechanism -------------------------------------------------------------------------------------------
 
-    def _round(self, data: bytes) -> tuple[bytes, int]:
+    def _round(self, data: bytes) -> tuple[bytes | None, int]:
         """What to answer, and, with the last answer, the lifetime of the session in milliseconds (0 without end)."""
         mechanism = self._mechanism
         assert mechanism is not None

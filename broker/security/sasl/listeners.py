@@ -6,6 +6,7 @@ properties, the mechanism and the options of its login module. What else it must
 
     PLAIN         authenticate(username, password) -> bool    # True lets in, everything else does not
     SCRAM-*       credential(mechanism, username) -> network.sasl.scram_credential.ScramCredential | None
+    GSSAPI        authorize(principal, authorization_id) -> str | None   # who it is, without rules; None: not let in
     OAUTHBEARER   validate(token) -> network.sasl.oauthbearer.OAuthToken, raises InvalidTokenError
                   validate_extensions(token, extensions) -> {name of one that is not valid: why}   # optional
 
@@ -20,12 +21,16 @@ from typing import TYPE_CHECKING, Any
 
 from broker.config.keys import ConfigError
 from broker.config.listener_values import ListenerValues
+from broker.security.kerberos_rules import RULES, PrincipalRules, own_authorization
 from broker.security.sasl.authenticator import AnswerVersions, MechanismSettings, SaslAuthenticator, SaslSettings
 from broker.security.sasl.jaas_sources import JaasSources, own_text
 from broker.security.sasl.signed_tokens import SignedTokens
 from network.plugins import load_class
-from network.sasl import oauthbearer, plain
+from network.sasl import gssapi_exchange, oauthbearer, plain
 from network.sasl.clients import SERVED
+from network.sasl.gssapi_exchange import GssapiServer
+from network.sasl.jaas import JaasError
+from network.sasl.kerberos import SERVICE_NAME, KerberosLogin, default_realm, service_name
 from network.sasl.mechanism import ServerMechanism
 from network.sasl.nonces import new_nonce
 from network.sasl.oauthbearer import OAuthBearerServer, OAuthToken, any_extensions
@@ -117,11 +122,24 @@ class SaslListeners:
         if mechanism == oauthbearer.NAME:
             return self._oauthbearer(listener, options, handler)
         own = None if handler is None else self._own_handler(listener, mechanism, handler, options)
+        if mechanism == gssapi_exchange.NAME:
+            return self._gssapi(listener, options, own)
         if mechanism == plain.NAME:
             check = JaasPasswords(options) if own is None else own.authenticate
             # An answer that only counts as true, such as an awaitable, is a mistake, and lets nobody in.
             return lambda: PlainServer(lambda user, password: check(user, password) is True)
         return self._scram(mechanism, own)
+
+    def _gssapi(self, listener: str, options: Mapping[str, str], own: Any) -> Make:
+        values = ListenerValues(self._config, listener)
+        try:
+            service_name(options, values.of_mechanism(gssapi_exchange.NAME, SERVICE_NAME))
+            acceptor = KerberosLogin(options).acceptor()
+            rules = PrincipalRules(default_realm(), values.of_mechanism(gssapi_exchange.NAME, RULES))
+        except JaasError as error:
+            raise ConfigError(f"{gssapi_exchange.NAME} of the listener {listener}: {error}") from None
+        authorize = rules.authorize if own is None else own_authorization(own)
+        return lambda: GssapiServer(acceptor(), authorize)
 
     def _scram(self, mechanism: str, own: Any) -> Make:
         scram = MECHANISMS[mechanism]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,6 +30,7 @@ BASE = {
 }
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+KRB5 = "com.sun.security.auth.module.Krb5LoginModule"
 OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 JAAS = "listener.name.out.{}.sasl.jaas.config"
 HANDLER = "listener.name.out.{}.sasl.server.callback.handler.class"
@@ -156,7 +158,12 @@ def test_tokens_that_anybody_can_make_are_not_taken_in_silence(caplog: pytest.Lo
 @pytest.mark.parametrize(
     ("properties", "said"),
     [
-        ({}, "OUT has GSSAPI, which this broker does not serve"),
+        ({}, r"is not set \(for GSSAPI of the listener OUT\)"),
+        ({JAAS.format("gssapi"): f"{KRB5} required;"}, "No serviceName defined in either JAAS or Kafka config"),
+        (
+            {JAAS.format("gssapi"): f"{KRB5} required serviceName=a;", "sasl.kerberos.service.name": "b"},
+            "Conflicting serviceName values",
+        ),
         ({"sasl.enabled.mechanisms": "PLAIN,KERBEROS"}, "KERBEROS, which this broker does not serve"),
         ({"sasl.enabled.mechanisms": ""}, "has no SASL mechanism"),
         ({"sasl.enabled.mechanisms": "PLAIN"}, "Could not find a 'KafkaServer' or 'out.KafkaServer' entry"),
@@ -199,6 +206,33 @@ def test_what_ends_the_start(properties: dict[str, str], said: str, monkeypatch:
     assert "sesame" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("useTicketCache=true", "a broker's login module needs useKeyTab=true, keyTab and principal"),
+        ("useKeyTab=true", "useKeyTab=true needs keyTab and principal"),
+        ("useTicketCache=false", "GSSAPI needs useKeyTab=true or useTicketCache=true"),
+        (
+            'useKeyTab=true keyTab="/no/keytab" principal=x',
+            "the key table cannot be used: Key table file '/no/keytab' not found",
+        ),
+    ],
+)
+def test_what_kerberos_needs_of_a_broker(options: str, said: str) -> None:
+    pytest.importorskip("gssapi")
+    settings = {JAAS.format("gssapi"): f'{KRB5} required serviceName=a {options} password="sesame";'}
+    with pytest.raises(ConfigError, match=said) as caught:
+        listeners(settings).settings("OUT")
+    assert "sesame" not in str(caught.value)
+
+
+def test_kerberos_without_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gssapi", None)
+    settings = {JAAS.format("gssapi"): f"{KRB5} required serviceName=a;"}
+    with pytest.raises(ConfigError, match=r"pip install 'odradek\[kerberos\]'$"):
+        listeners(settings).settings("OUT")
+
+
 def test_the_static_file(tmp_path: Path) -> None:
     file = tmp_path / "ja as.conf"
     file.write_text(f'KafkaServer {{ {PLAIN} required a="1"; {SCRAM} required b="2"; }};')
@@ -222,7 +256,7 @@ def test_the_static_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("properties", "said"),
     [
-        ({}, "GSSAPI is not served"),
+        ({}, r"\(for GSSAPI of the listener OUT\)"),
         ({"sasl.mechanism.inter.broker.protocol": "PLAIN"}, "must be included in sasl.enabled.mechanisms"),
         (
             {

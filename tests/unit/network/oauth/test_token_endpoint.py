@@ -49,7 +49,7 @@ def test_what_is_asked_and_sent(server: TokenServer) -> None:
     claims = json.loads(base64.urlsafe_b64decode(token.text.split(".")[1] + "=="))
     assert (token.expires_ms, token.issued_ms) == (claims["exp"] * 1000, claims["iat"] * 1000)
     values = {HANDLER: login.ENDPOINT_HANDLERS[0], URL: server.url}
-    first = client_mechanism("OAUTHBEARER", CREDENTIALS | options, CLOCK, values.get)().evaluate(b"")
+    first = client_mechanism("OAUTHBEARER", CREDENTIALS | options, CLOCK, values.get)("broker").evaluate(b"")
     assert first is not None
     assert first.startswith(b"n,,\x01auth=Bearer ey")
     assert first.endswith(b"\x01tenant=a\x01\x01")
@@ -189,7 +189,7 @@ def test_a_class_of_ones_own(server: TokenServer) -> None:
     Own.answers = [3]
     make = client_mechanism("OAUTHBEARER", CREDENTIALS, CLOCK, values.get)
     with pytest.raises(SaslError, match="but a int"):
-        make()
+        make("broker")
 
 
 @pytest.mark.parametrize(
