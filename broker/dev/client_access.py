@@ -8,18 +8,14 @@ from pathlib import Path
 
 from broker.dev.private_files import write_private
 from log.files.properties_text import format_properties
-
-_MODULES = {
-    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
-    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
-}
+from network.sasl.clients import LOGIN_MODULES
 
 
 def login_module(mechanism: str, **options: str) -> str:
     """A value of `sasl.jaas.config`."""
     texts = {name: value.replace("\\", r"\\").replace('"', r"\"") for name, value in options.items()}
     given = "".join(f' {name}="{text}"' for name, text in texts.items())
-    return f"{_MODULES[mechanism]} required{given};"
+    return f"{LOGIN_MODULES[mechanism]} required{given};"
 
 
 @dataclass(frozen=True)
