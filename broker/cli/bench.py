@@ -14,6 +14,7 @@ from broker.cli.config_texts import add_config
 from broker.cli.errors import CommandError
 from broker.cli.output import document, line
 from broker.cli.produce import CODECS
+from network.client.connection_pool import CONNECTIONS_PER_BROKER
 from timer.clock import SystemClock
 
 _PRODUCER = {
@@ -138,6 +139,13 @@ def _producer_settings(props: tuple[str, ...]) -> dict[str, str]:
               help="End when nothing came for so long.")  # fmt: skip
 @click.option("--fetch-size", default=1_048_576, show_default=True, type=click.IntRange(1), metavar="BYTES")
 @click.option("--from-latest", is_flag=True, help="Only records that come from now on.")
+@click.option(
+    "--in-flight",
+    default=2,
+    show_default=True,
+    type=click.IntRange(1, CONNECTIONS_PER_BROKER),
+    help="Fetches at a time of each broker, which share its partitions.",
+)
 @interval_option
 @seconds_option
 def consume(
@@ -147,6 +155,7 @@ def consume(
     timeout: int,
     fetch_size: int,
     from_latest: bool,
+    in_flight: int,
     reporting_interval: int,
     max_seconds: int,
 ) -> None:
@@ -155,7 +164,9 @@ def consume(
     The exit code is 1 when fewer than --messages came. The latencies are of the fetch requests.
     """
     with cluster(bootstrap_server) as client:
-        load = ConsumeLoad(client, SystemClock(), topic, fetch_bytes=fetch_size, from_latest=from_latest)
+        load = ConsumeLoad(
+            client, SystemClock(), topic, fetch_bytes=fetch_size, from_latest=from_latest, in_flight=in_flight
+        )
         load.run(messages, timeout, reporting_interval, max_seconds * 1000, line)
     document(load.facts(), lambda: click.echo(load.text()))
     if load.records < messages:

@@ -281,7 +281,9 @@ def test_loads_arrive_whole(cluster: Cluster, how: str) -> None:
     small = ["--num-records", "600", "--record-size", "100", "--producer-props", "batch.size=1160"]
     sent = odradek(cluster, "bench", "produce", "--topic", topic, *small, *LOADS[how], "--json").json
     assert sent["records"] == 600
-    assert odradek(cluster, "bench", "consume", "--topic", topic, "--messages", "600", "--json").json["records"] == 600
+    for fetches in ("1", "16"):
+        consume = ["--topic", topic, "--messages", "600", "--fetch-size", "1000", "--in-flight", fetches]
+        assert odradek(cluster, "bench", "consume", *consume, "--json").json["records"] == 600
     ends = [wire.list_offset(cluster.brokers[0], topic, -1, partition=number).offset for number in range(3)]
     assert ends == [200, 200, 200]
 
