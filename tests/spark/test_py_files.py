@@ -162,6 +162,12 @@ for name in ("broker", "controller", "log", "network", "timer"):
             result[f"{name} {step}"] = "done"
         except Exception as error:
             result[f"{name} {step}"] = str(error)
+for name in ("log", "network", "timer"):
+    pathlib.Path(f"{name}.py").unlink()
+try:
+    spark.range(3).selectExpr("'v' value").write.format("odradek").options(**server, topic=topic).save()
+except Exception as error:
+    result["without a mode"] = str(error)
 print("RESULT " + json.dumps(result))
 """
 
@@ -186,6 +192,8 @@ def test_files_in_the_working_directory_of_a_local_job(cluster: Cluster, tmp_pat
         )
     assert done.returncode == 0, (tmp_path / "err.log").read_text()[-3000:]
     result = result_of(done.stdout.decode())
+    # Nothing of ours is in the driver's Python, which alone could name the mode: Spark says which can be named.
+    assert "UNSUPPORTED_DATA_SOURCE_SAVE_MODE" in result.pop("without a mode")
     assert len(result) == 12
     wrong = {}
     for step, said in result.items():
