@@ -29,8 +29,8 @@ from timer.chance import SeededChance
 from timer.clock import ManualClock
 from timer.scheduler import ManualScheduler
 
-DIRECTORY_EVERY = 200
-"""The others are znodes, which take a hundredth of the time."""
+DIRECTORY_EVERY = 500
+"""The others are znodes, which take a hundredth of the time and less."""
 _DIRECTORIES = ("1_clean", "1_clean", "6_old_formats")
 _READ = 1 << 20
 _MOST_READS = 500
