@@ -48,7 +48,12 @@ class ConfigAdmin:
         self._admin = admin
 
     def stored(self, resource_type: int, name: str) -> dict[str, str]:
-        """The overrides that ZooKeeper has for a resource that is no logger, passwords in clear."""
+        """The overrides that ZooKeeper has for a resource that is no logger, passwords in clear.
+
+        Raises INVALID_CONFIG for a topic by a name that no path can hold, as Kafka does.
+        """
+        if resource_type == TOPIC_RESOURCE and name and not paths.can_hold(name):
+            raise ApiError(ErrorCode.INVALID_CONFIG, _invalid(name, f"ZooKeeper takes no path that ends in {name!r}"))
         found = self._zk.config(self.entity_path(resource_type, name))
         return self._passwords.readable(found) if resource_type == BROKER_RESOURCE and name else found
 
@@ -157,16 +162,14 @@ class ConfigAdmin:
     def write_topic(self, topic: str, overrides: Mapping[str, str], *, validate_only: bool) -> None:
         if not topic:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
-        if not self._zk.topic_exists(topic):
+        if not paths.can_hold(topic) or not self._zk.topic_exists(topic):
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{topic}' does not exist.")
         try:
             validate_topic_overrides(overrides, self._config)
         except ForbiddenConfigError as error:
             raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from None
         except ConfigError as error:
-            resource = f"ConfigResource(type=TOPIC, name='{topic}')"
-            text = f"Invalid config value for resource {resource}: {error}"
-            raise ApiError(ErrorCode.INVALID_CONFIG, text) from None
+            raise ApiError(ErrorCode.INVALID_CONFIG, _invalid(topic, error)) from None
         if not validate_only:
             self._admin.change_configs(f"topics/{topic}", overrides)
 
@@ -179,6 +182,10 @@ class ConfigAdmin:
             raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from None
         if not validate_only:
             self._admin.change_configs(path, stored)
+
+
+def _invalid(topic: str, problem: object) -> str:
+    return f"Invalid config value for resource ConfigResource(type=TOPIC, name='{topic}'): {problem}"
 
 
 def _items(text: str) -> list[str]:
@@ -198,3 +205,5 @@ _NO_NAME = {
 def _check_name(resource_type: int, name: str) -> None:
     if not name:
         raise ApiError(ErrorCode.INVALID_REQUEST, _NO_NAME[resource_type])
+    if not paths.can_hold(name):
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"ZooKeeper takes no path that ends in {name!r}")

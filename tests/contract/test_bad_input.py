@@ -9,13 +9,18 @@ import pytest
 
 from network.protocol.errors import ErrorCode
 from network.protocol.header import RequestHeader, encode_request
+from network.protocol.messages.alter_configs import AlterConfigsRequest
+from network.protocol.messages.alter_configs import AlterConfigsResource as AlterableResource
 from network.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
 )
 from network.protocol.messages.api_versions import ApiVersionsRequest
 from network.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from network.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from network.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
+from network.protocol.messages.incremental_alter_configs import AlterConfigsResource as IncrementalResource
+from network.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from network.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support import wire
 from tests.support.cluster import Broker, Cluster
@@ -266,6 +271,39 @@ def test_a_batch_above_max_message_bytes(cluster: Cluster, broker: Broker) -> No
     answer = wire.produce(broker, topic, wire.batch([b"x" * 1000]))
     assert ErrorCode.of(answer.error_code) is ErrorCode.MESSAGE_TOO_LARGE
     assert wire.list_offset(broker, topic, -1).offset == 1
+
+
+@pytest.mark.parametrize("name", [".", "..", "a\0b", "a//b"])
+def test_configs_of_topics_that_no_path_can_hold(broker: Broker, name: str) -> None:
+    """Each request has its own error for them, and one more resource is answered for itself."""
+    resources = [(2, name), (2, "nowhere")]
+    described = wire.call(
+        broker,
+        DescribeConfigsRequest(
+            resources=[DescribeConfigsResource(resource_type=kind, resource_name=each) for kind, each in resources]
+        ),
+        4,
+    ).results
+    replaced = wire.call(
+        broker,
+        AlterConfigsRequest(
+            resources=[AlterableResource(resource_type=kind, resource_name=each) for kind, each in resources]
+        ),
+        2,
+    ).responses
+    changed = wire.call(
+        broker,
+        IncrementalAlterConfigsRequest(
+            resources=[IncrementalResource(resource_type=kind, resource_name=each) for kind, each in resources]
+        ),
+        1,
+    ).responses
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert [[ErrorCode.of(each.error_code) for each in answer] for answer in (described, replaced, changed)] == [
+        [ErrorCode.INVALID_TOPIC_EXCEPTION, unknown],
+        [unknown, unknown],
+        [ErrorCode.INVALID_CONFIG, unknown],
+    ]
 
 
 def test_names_that_no_path_can_hold(broker: Broker) -> None:

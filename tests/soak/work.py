@@ -8,8 +8,9 @@ from collections.abc import Callable
 
 from confluent_kafka import Consumer, Producer
 
+from network.protocol.errors import ErrorCode
 from network.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from network.protocol.messages.delete_topics import DeleteTopicsRequest
+from network.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.support.cluster import Cluster
 from tests.support.replication import QUIET
 
@@ -97,6 +98,9 @@ class Work:
             name = f"passing-{number}"
             topic = CreatableTopic(name=name, num_partitions=3, replication_factor=1)
             with self._cluster.client() as client:
-                client.call_controller(CreateTopicsRequest(topics=[topic], timeout_ms=30_000))
-                client.call_controller(DeleteTopicsRequest(topic_names=[name], timeout_ms=30_000))
+                made = client.call_controller(CreateTopicsRequest(topics=[topic], timeout_ms=30_000))
+                deletion = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=30_000)
+                gone = client.call_controller(deletion)
+            codes = [each.error_code for each in (*made.topics, *gone.responses)]
+            assert codes == [ErrorCode.NONE, ErrorCode.NONE], f"{name}: {codes}"
             self._count("topics")
