@@ -8,6 +8,7 @@ after half of its life. A ticket cache is read for each login, and filled by som
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
@@ -63,6 +64,10 @@ def service_name(options: Mapping[str, str], configured: str | None) -> str:
     return found
 
 
+# A cache in memory is known by its name in the whole process, and outlives the login that made it.
+_cache_numbers = itertools.count(1)
+
+
 class KerberosLogin:
     """One principal's key table or ticket cache."""
 
@@ -73,7 +78,6 @@ class KerberosLogin:
         self._keytab: str | None = None
         self._lock = threading.Lock()
         self._tickets: tuple[Any, float] | None = None
-        self._caches = 0
         if _is_true(options, "useKeyTab"):
             self._keytab = _file(options.get("keyTab"))
             if self._keytab is None or not self._principal:
@@ -126,8 +130,7 @@ class KerberosLogin:
         gssapi, held = self._gssapi, self._tickets
         if held is not None and _seconds_left(gssapi, held[0]) > held[1]:
             return held[0]
-        self._caches += 1
-        cache = f"MEMORY:odradek-{id(self):x}-{self._caches}"
+        cache = f"MEMORY:odradek-{next(_cache_numbers)}"
         try:
             found = self._acquire({"client_keytab": f"FILE:{self._keytab}", "ccache": cache})
         except gssapi.exceptions.GSSError:
