@@ -1,6 +1,6 @@
 # make run           a three-broker cluster, used once by a real client, and stopped again
 # make up            the same cluster in the foreground until Ctrl-C
-# make test          everything that CI runs, about 45 minutes on two cores, in two processes (WORKERS=2); by suite:
+# make test          everything that CI runs, about 46 minutes on two cores, in two processes (WORKERS=2); by suite:
 #   make check       lint, types and unit tests, 2 minutes
 #   make contract    what both Odradek and Apache Kafka must do, real clients included, 11 minutes
 #   make clients     client libraries and their consumer groups, operator's commands, 5 minutes
@@ -9,6 +9,8 @@
 #   make fuzz        frames and files that nobody would send or write in earnest, a minute
 #   make campaign    brokers under faults that a seed draws, a minute
 #   make soak        how a leak is told from noise, a second
+#   make fuzz        frames and files that nobody would send or write, 1 minute
+#   make campaign    clients, transactions and groups while brokers die, in short, 1 minute
 #   make operations  the operating guide, page by page, and the dashboard, 3 minutes
 #   make site        the documentation: built, its names, links and commands checked, 2 minutes
 #   make console     the console in a real browser, 2 minutes

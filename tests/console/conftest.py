@@ -1,4 +1,4 @@
-"""One cluster and one browser for all tests of the console."""
+"""A cluster and a browser for the tests of a file: some change what others would count."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from tests.support.cluster import HOST, Cluster, running_cluster
 BROKERS = 3
 
 
-@pytest.fixture(scope="session")
-def cluster(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+@pytest.fixture(scope="module")
+def cluster(
+    request: pytest.FixtureRequest, zookeeper: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
     """Three brokers with a console each; that of broker 0 may change things."""
     ports = free_ports(BROKERS)
     peers = ",".join(f"{number}=http://{HOST}:{port}/console/" for number, port in enumerate(ports))
@@ -29,8 +31,9 @@ def cluster(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         "transaction.state.log.num.partitions": "3",
         "zookeeper.session.timeout.ms": "6000",
     }
-    directory = tmp_path_factory.mktemp("console")
-    with running_cluster(["odradek"] * BROKERS, directory, f"{zookeeper}/console", settings, own) as made:
+    name = request.module.__name__.rpartition(".")[2]
+    directory = tmp_path_factory.mktemp(name)
+    with running_cluster(["odradek"] * BROKERS, directory, f"{zookeeper}/console-{name}", settings, own) as made:
         fill(made)
         yield made
 
