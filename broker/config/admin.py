@@ -205,5 +205,3 @@ _NO_NAME = {
 def _check_name(resource_type: int, name: str) -> None:
     if not name:
         raise ApiError(ErrorCode.INVALID_REQUEST, _NO_NAME[resource_type])
-    if not paths.can_hold(name):
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"ZooKeeper takes no path that ends in {name!r}")
