@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import base64
-import binascii
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from network.json_text import parse_json
 
 MAX_BYTES = 64 << 10
 _PARTS = 3
@@ -40,8 +40,8 @@ def read_token(text: str, subject_claim: str = "sub", extensions: Mapping[str, s
     if len(parts) != _PARTS or not text.isascii() or not all(parts[:2]):
         raise TokenError("the token is no JSON web token of three parts")
     try:
-        claims = json.loads(base64.b64decode(parts[1] + "=" * (-len(parts[1]) % 4), altchars=b"-_", validate=True))
-    except (binascii.Error, ValueError, RecursionError):
+        claims = parse_json(base64.b64decode(parts[1] + "=" * (-len(parts[1]) % 4), altchars=b"-_", validate=True))
+    except ValueError:
         claims = None
     if not isinstance(claims, dict):
         raise TokenError("the claims of the token are no JSON object")

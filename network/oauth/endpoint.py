@@ -7,7 +7,6 @@ first try, as in Kafka. Of what the endpoint answers nothing is told but the sta
 from __future__ import annotations
 
 import base64
-import json
 import ssl
 import threading
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import quote_plus
 
+from network.json_text import parse_json
 from network.oauth.access_token import NoTokenNow, TokenError
 from network.oauth.http import Answer, Timeouts, post
 
@@ -123,8 +123,8 @@ class TokenEndpoint:
 
 def _object(answer: Answer) -> dict[str, object]:
     try:
-        found = json.loads(answer.body)
-    except (ValueError, RecursionError):
+        found = parse_json(answer.body)
+    except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -6,11 +6,11 @@ For development alone. Options of the login module have the names of Kafka's def
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from collections.abc import Mapping
 from typing import Any
 
+from network.json_text import parse_json
 from network.sasl.oauthbearer import InvalidTokenError, OAuthToken
 
 _VALIDATOR = "unsecuredValidator"
@@ -100,8 +100,8 @@ def make_unsecured(options: Mapping[str, str], now_ms: int) -> tuple[str, dict[s
 
 def _object(part: str) -> dict[str, Any]:
     try:
-        value = json.loads(base64.b64decode(part + "=" * (-len(part) % 4), altchars=b"-_", validate=True))
-    except (binascii.Error, ValueError, RecursionError):
+        value = parse_json(base64.b64decode(part + "=" * (-len(part) % 4), altchars=b"-_", validate=True))
+    except ValueError:
         raise InvalidTokenError("a part of the token is no JSON in base64") from None
     if not isinstance(value, dict):
         raise InvalidTokenError("a part of the token is no JSON object")

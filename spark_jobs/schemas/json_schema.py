@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from network.json_text import parse_json
 from spark_jobs.schemas.decoders import RecordError, UnsupportedSchemaError, missing, remembered
 from spark_jobs.schemas.registry import Schema
 
@@ -104,7 +105,7 @@ class JsonDecoder:
 
 def _parse(schema: Schema) -> Any:
     try:
-        return json.loads(schema.text)
+        return parse_json(schema.text)
     except ValueError as error:
         raise UnsupportedSchemaError(f"schema {schema.id} is no JSON: {error}") from None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import functools
 import http.client
-import json
 import ssl
 import threading
 import urllib.error
@@ -17,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from network.json_text import parse_json
 from timer.clock import SystemClock
 
 AVRO, PROTOBUF, JSON = "AVRO", "PROTOBUF", "JSON"
@@ -147,7 +147,7 @@ class HttpRegistry:
         if url.startswith("https:"):
             context = ssl.create_default_context(cadata=self.ca_pem)
         with urllib.request.urlopen(request, timeout=self.timeout_ms / 1000, context=context) as answer:
-            found = json.loads(answer.read(MAX_ANSWER))
+            found = parse_json(answer.read(MAX_ANSWER))
         if not isinstance(found, dict):
             raise ValueError("no JSON object")
         return found
@@ -186,7 +186,7 @@ class FolderRegistry:
             protos = tuple((each.name, each.read_text()) for each in files if each.suffix == ".proto")
             for each in files:
                 if each.name == _SUBJECTS:
-                    subjects = json.loads(each.read_text())
+                    subjects = parse_json(each.read_text())
                 elif each.suffix in _SUFFIXES and each.stem.isdigit():
                     kind = _SUFFIXES[each.suffix]
                     others = tuple(other for other in protos if other[0] != each.name) if kind == PROTOBUF else ()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
 from broker.http.console.access import Problem
+from network.json_text import parse_json
 
 MAX_TEXT = 1_024
 
@@ -22,8 +22,8 @@ class Question:
     def of_body(cls, body: bytes) -> Question:
         """From a JSON object."""
         try:
-            values = json.loads(body)
-        except (ValueError, RecursionError):
+            values = parse_json(body)
+        except ValueError:
             values = None
         if not isinstance(values, dict):
             raise refused("the request is no JSON object")

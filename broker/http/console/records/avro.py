@@ -6,10 +6,11 @@ over, and the given schema is taken for the right one.
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Callable
 from typing import Any
+
+from network.json_text import parse_json
 
 MAX_DEPTH = 64
 MAX_ITEMS = 100_000
@@ -29,8 +30,8 @@ class AvroSchema:
 
     def __init__(self, text: str) -> None:
         try:
-            parsed = json.loads(text)
-        except (ValueError, RecursionError):
+            parsed = parse_json(text)
+        except ValueError:
             raise AvroError("Avro: the schema is no JSON") from None
         self._names: dict[str, Read] = {}
         try:

@@ -8,6 +8,7 @@ from typing import Any
 
 from broker.http.console.records.avro import AvroError, AvroSchema
 from broker.http.console.records.messagepack import MessagePackError, unpack
+from network.json_text import parse_json
 
 AUTO, TEXT, JSON_TEXT, HEX, MESSAGE_PACK, AVRO = "auto", "text", "json", "hex", "msgpack", "avro"
 FORMATS = (AUTO, TEXT, JSON_TEXT, HEX, MESSAGE_PACK, AVRO)
@@ -51,9 +52,9 @@ def guess(data: bytes) -> tuple[str, str]:
         return HEX, hex_lines(data)
     if text[:1] in ("{", "["):
         try:
-            json.loads(text)
+            parse_json(text)
             return JSON_TEXT, text
-        except (ValueError, RecursionError):
+        except ValueError:
             pass
     return TEXT, text
 
@@ -81,7 +82,7 @@ def _other(value: Any) -> Any:
 
 def _json_text(data: bytes) -> tuple[str, str]:
     text = data.decode()
-    json.loads(text)
+    parse_json(text)
     return JSON_TEXT, text
 
 
