@@ -11,8 +11,8 @@ from __future__ import annotations
 from broker.requests.authorization import CLUSTER_NAME, Operation, ResourceType
 from broker.requests.cluster_action import require_cluster
 from broker.requests.registry import Call, api
-from broker.security.acl_codes import LITERAL, check_codes
-from broker.security.acls import ANY, MATCH, Binding, Entry, Pattern
+from broker.security.acl_codes import check_codes
+from broker.security.acls import ANY, LITERAL, MATCH, Binding, Entry, Pattern
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.create_acls import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse

@@ -12,8 +12,8 @@ from __future__ import annotations
 from broker.requests.authorization import Operation
 from broker.requests.cluster_action import require_cluster
 from broker.requests.registry import Call, api
-from broker.security.acl_codes import ANY_PATTERN, LITERAL, check_codes, filter_of
-from broker.security.acls import Binding
+from broker.security.acl_codes import check_codes, filter_of
+from broker.security.acls import ANY, LITERAL, Binding
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.delete_acls import (
@@ -39,7 +39,7 @@ def handle(call: Call[DeleteAclsRequest]) -> DeleteAclsResponse:
             wanted.pattern_type_filter,
             wanted.operation,
             wanted.permission_type,
-            version_0_patterns=(LITERAL, ANY_PATTERN),
+            version_0_patterns=(LITERAL, ANY),
         )
     require_cluster(call, Operation.ALTER)
     acls = call.broker.acls

@@ -12,7 +12,8 @@ from __future__ import annotations
 from broker.requests.authorization import Operation
 from broker.requests.cluster_action import require_cluster
 from broker.requests.registry import Call, api
-from broker.security.acl_codes import ANY_PATTERN, LITERAL, check_codes, filter_of
+from broker.security.acl_codes import check_codes, filter_of
+from broker.security.acls import ANY, LITERAL
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.describe_acls import (
@@ -32,7 +33,7 @@ def handle(call: Call[DescribeAclsRequest]) -> DescribeAclsResponse:
         request.pattern_type_filter,
         request.operation,
         request.permission_type,
-        version_0_patterns=(LITERAL, ANY_PATTERN),
+        version_0_patterns=(LITERAL, ANY),
     )
     require_cluster(call, Operation.DESCRIBE)
     acls = call.broker.acls

@@ -168,14 +168,12 @@ class AclAuthorizer:
             or pattern.pattern_type not in (LITERAL, PREFIXED)
             or entry.operation not in OPERATION_NAMES
             or entry.permission not in PERMISSION_NAMES
+            or (pattern.pattern_type == PREFIXED and not self._knows_prefixes)
+            or "/" in pattern.name
         ):
             return ApiError(ErrorCode.INVALID_REQUEST, "Failed to create ACL")
-        if binding.pattern.pattern_type == PREFIXED and not self._knows_prefixes:
-            return ApiError(ErrorCode.INVALID_REQUEST, "Failed to create ACL")
-        if "/" in binding.pattern.name:
-            return ApiError(ErrorCode.INVALID_REQUEST, "Failed to create ACL")
         try:
-            check_principal(binding.entry.principal)
+            check_principal(entry.principal)
         except ValueError:
             return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
         return None

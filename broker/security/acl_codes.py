@@ -8,7 +8,6 @@ from network.protocol.messages.delete_acls import DeleteAclsFilter
 from network.protocol.messages.describe_acls import DescribeAclsRequest
 
 UNKNOWN = 0
-ANY_PATTERN, LITERAL = 1, 3
 
 
 def check_codes(
