@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Callable
 from enum import IntEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 import cramjam
 
@@ -218,22 +219,20 @@ class Room(Protocol):
         ...
 
 
-class _Growing:
-    """A ``bytearray`` as room; the caller drops each space before it asks for the next."""
+class GrowingRoom:
+    """A buffer as room, at least doubled where it grows, to no less than ``least`` bytes."""
 
-    def __init__(self, size: int) -> None:
-        self._data = bytearray(size)
+    def __init__(self, size: int, least: int = 0, allocate: Callable[[int], Any] = bytearray) -> None:
+        self._least = least
+        self._allocate = allocate
+        self.data = allocate(size)
 
     def space(self, at: int, size: int) -> memoryview:
-        if at + size > len(self._data):
-            grown = bytearray(max(at + size, 2 * len(self._data)))
-            grown[:at] = memoryview(self._data)[:at]
-            self._data = grown
-        return memoryview(self._data)[at:]
-
-    def taken(self, end: int) -> bytes:
-        """What was written."""
-        return bytes(memoryview(self._data)[:end])
+        if at + size > len(self.data):
+            grown = self._allocate(max(at + size, 2 * len(self.data), self._least))
+            grown[:at] = memoryview(self.data)[:at]
+            self.data = grown
+        return memoryview(self.data)[at:]
 
 
 def decompress_into(codec: int, data: Buffer, room: Room, at: int, limit: int = DECOMPRESSION_LIMIT) -> int:
@@ -251,8 +250,9 @@ def decompress_into(codec: int, data: Buffer, room: Room, at: int, limit: int = 
 
 
 def _decompress_lz4(data: Buffer, limit: int, check_header: bool) -> bytes:
-    room = _Growing(4 * len(data))
-    return room.taken(_lz4_into(data, room, 0, limit, check_header))
+    room = GrowingRoom(4 * len(data))
+    end = _lz4_into(data, room, 0, limit, check_header)
+    return bytes(memoryview(room.data)[:end])
 
 
 def _lz4_into(data: Buffer, room: Room, at: int, limit: int, check_header: bool) -> int:
@@ -319,8 +319,9 @@ _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
 def _decompress_zstd(data: Buffer, limit: int) -> bytes:
-    room = _Growing(0)
-    return room.taken(_zstd_into(data, room, 0, limit))
+    room = GrowingRoom(0)
+    end = _zstd_into(data, room, 0, limit)
+    return bytes(memoryview(room.data)[:end])
 
 
 def _zstd_into(data: Buffer, room: Room, at: int, limit: int) -> int:

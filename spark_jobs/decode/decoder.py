@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from log.errors import LogError
-from log.records.compression import decompress_into
+from log.records.compression import GrowingRoom, decompress_into
 from log.records.old_formats import LegacyBatch
 from spark_jobs.compiled import new_buffer
 from spark_jobs.decode import columns as col
@@ -68,25 +68,6 @@ class AbortedTransactions:
         return bool(row[walk.ATTRIBUTES] & TRANSACTIONAL) and producer_id in self.open_ids
 
 
-class _Plain:
-    """Memory that batches are expanded into, one piece after the other: columns are copies, so it is free then."""
-
-    def __init__(self) -> None:
-        self._data: Any = new_buffer(0)
-
-    def space(self, at: int, size: int) -> memoryview:
-        """Writable bytes from a position on; what lies before stays."""
-        if at + size > len(self._data):
-            grown = new_buffer(max(at + size, 2 * len(self._data), 2 * PIECE_BYTES))
-            grown[:at] = self._data[:at]
-            self._data = grown
-        return memoryview(self._data)[at:]
-
-    def filled(self, end: int) -> Any:
-        """The first bytes, as the loops take them."""
-        return self._data[:end]
-
-
 class Decoder:
     """Decodes one partition's record sets in ascending order.
 
@@ -103,7 +84,8 @@ class Decoder:
         self._columns = wanted
         self._schema = col.arrow_schema(wanted)
         self._with_headers = "headers" in wanted
-        self._plain = _Plain()
+        # Batches are expanded into it, one piece after the other: columns are copies, so it is free then.
+        self._plain = GrowingRoom(0, 2 * PIECE_BYTES, new_buffer)
 
     def decode(self, data: bytes | bytearray | memoryview, *, read_committed: bool = False) -> Iterator[pa.RecordBatch]:
         """Arrow batches of the complete record batches in ``data``; a cut last batch is left for the next answer.
@@ -179,7 +161,7 @@ class Decoder:
             if end >= PIECE_BYTES or i == len(rows) - 1:
                 edges = np.array(bounds, dtype=np.int64)
                 starts, ends = edges[:, 0].copy(), edges[:, 1].copy()
-                yield from self._rows(self._plain.filled(end), rows[begin : i + 1], starts, ends, first)
+                yield from self._rows(self._plain.data[:end], rows[begin : i + 1], starts, ends, first)
                 end, bounds, begin = 0, [], i + 1
 
     def _rows(self, data: Any, rows: Int64s, starts: Int64s, ends: Int64s, first: int) -> Iterator[pa.RecordBatch]:
