@@ -16,7 +16,7 @@ from network.protocol.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from network.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from network.protocol.messages.delete_topics import DeleteTopicsRequest
+from network.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from network.protocol.messages.elect_leaders import ElectLeadersRequest
 from tests.campaign.workloads import ONCE, PARTITIONS, PLAIN
 from tests.support import wire
@@ -101,8 +101,7 @@ class Faults:
         self._count("kill")
         broker.kill()
         self._meanwhile(6)
-        broker.start()
-        broker.wait_listening()
+        _bring_back(broker)
 
     def _torn(self) -> None:
         """A kill in the middle of writing: the ends of its logs are what no client was ever told of."""
@@ -114,8 +113,7 @@ class Faults:
                 with segments[-1].open("ab") as file:
                     file.write(self._rng.randbytes(self._rng.randrange(1, 300)))
         self._meanwhile(6)
-        broker.start()
-        broker.wait_listening()
+        _bring_back(broker)
 
     def _pause(self) -> None:
         broker = self._broker()
@@ -129,8 +127,7 @@ class Faults:
         self._count("restart")
         broker.stop()
         self._meanwhile(3)
-        broker.start()
-        broker.wait_listening()
+        _bring_back(broker)
 
     def _roll(self) -> None:
         self._count("roll")
@@ -172,4 +169,9 @@ class Faults:
         made = CreatableTopic(name=name, num_partitions=3, replication_factor=2)
         with self._cluster.client() as client:
             client.call_controller(CreateTopicsRequest(topics=[made], timeout_ms=3_000))
-            client.call_controller(DeleteTopicsRequest(topic_names=[name], timeout_ms=1_000))
+            client.call_controller(DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=1_000))
+
+
+def _bring_back(broker: Broker) -> None:
+    broker.start()
+    broker.wait_listening()
