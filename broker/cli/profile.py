@@ -13,6 +13,7 @@ import click
 from broker.cli.errors import CommandError
 from broker.cli.output import FORMS, output_option, rows, say
 from broker.cli.profiles import CONFIG, DEFAULT, OUTPUT, SERVER, checked, names, profile_file, read
+from log.files.checkpoint import replace_file
 from network.client.cluster_client import parse_bootstrap
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
@@ -98,11 +99,9 @@ def _write(path: Path, content: Mapping[str, object]) -> None:
     for name in names(content):
         lines += [*([""] if lines else []), f"[{_key(name)}]"]
         lines += [f"{key} = {_text(value)}" for key, value in _profile(content, name).items()]
-    beside = path.with_name(path.name + ".new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        beside.replace(path)
+        replace_file(path, ("\n".join(lines) + "\n").encode())
     except OSError as error:
         raise CommandError(f"profile file {path}: {error.strerror}") from None
 
