@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import logging
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
@@ -18,8 +17,6 @@ import numpy as np
 from spark_jobs.loop_compiler import BYTES, HALVES, NUMBER, WORDS, Signature, assembly
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-logger = logging.getLogger(__name__)
 
 try:
     # The pass builder came with the LLVM that has pointers without a type, which the text for it uses.

@@ -28,22 +28,16 @@ import pyarrow as pa
 
 from network.client.cluster_client import GROUP_COORDINATOR, ClusterClient
 from network.protocol.errors import ApiError, ErrorCode
-from network.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from network.protocol.messages.offset_fetch import OffsetFetchRequest
 from spark_jobs.encode import records as enc
 from spark_jobs.encode.encoder import Slices
+from spark_jobs.group_offsets import FETCH_VERSION, commit_offsets
 from spark_jobs.transaction import Transaction, TransactionError
 from spark_jobs.write_options import WriteOptions
 from timer.clock import Clock
 
 QUERY_ID = "sql.streaming.queryId"
 BATCH_ID = "streaming.sql.batchId"
-_FETCH_VERSION = 7
-_COMMIT_VERSION = 8
 _BACKOFF_MS = 20
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(29)
@@ -154,7 +148,7 @@ def last_marker(client: ClusterClient, clock: Clock, options: WriteOptions, grou
     deadline = clock.monotonic_ms() + options.max_block_ms
     pause = threading.Condition()
     while True:
-        answer = client.call_coordinator(group, GROUP_COORDINATOR, request, max_version=_FETCH_VERSION)
+        answer = client.call_coordinator(group, GROUP_COORDINATOR, request, max_version=FETCH_VERSION)
         places = [(topic.name, each) for topic in answer.topics for each in topic.partitions]
         wrong = {ErrorCode.of(code) for code in (answer.error_code, *(each.error_code for _, each in places)) if code}
         if not wrong:
@@ -246,12 +240,7 @@ def _resumed(client: ClusterClient, clock: Clock, options: WriteOptions, task: P
 
 def write_down(client: ClusterClient, group: str, marker: Marker) -> None:
     """Commit a marker without a transaction. Raises ApiError and OSError."""
-    entry = OffsetCommitRequestPartition(
-        partition_index=0, committed_offset=marker.batch + 1, committed_metadata=marker.text()
-    )
-    topics = [OffsetCommitRequestTopic(name=marker.topic, partitions=[entry])]
-    request = OffsetCommitRequest(group_id=group, topics=topics)
-    answer = client.call_coordinator(group, GROUP_COORDINATOR, request, max_version=_COMMIT_VERSION)
-    code = answer.topics[0].partitions[0].error_code
-    if code:
-        raise ApiError(ErrorCode.of(code), f"the number of tasks could not be written down in group {group}")
+    place = (marker.topic, 0)
+    code = commit_offsets(client, group, {place: (marker.batch + 1, marker.text())})[place]
+    if code is not ErrorCode.NONE:
+        raise ApiError(code, f"the number of tasks could not be written down in group {group}")

@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 # left alone.
 COMMIT_TIMEOUT_MS = 3_000
 PAUSE_MS = 10_000
-_FETCH_VERSION = 7  # the last that asks for one group
+FETCH_VERSION = 7  # the last that asks for one group
 _COMMIT_VERSION = 8
 _CURES = {
     ErrorCode.UNKNOWN_MEMBER_ID: "the group has living members: give the query a group of its own",
@@ -47,7 +47,7 @@ def committed_offsets(
     """
     topics = [OffsetFetchRequestTopic(name=n, partition_indexes=p) for n, p in _by_topic(partitions).items()]
     request = OffsetFetchRequest(group_id=group, topics=topics, require_stable=True)
-    answer = client.call_coordinator(group, GROUP_COORDINATOR, request, timeout_ms, max_version=_FETCH_VERSION)
+    answer = client.call_coordinator(group, GROUP_COORDINATOR, request, timeout_ms, max_version=FETCH_VERSION)
     _check(answer.error_code, group)
     found = {}
     for topic in answer.topics:
@@ -56,6 +56,36 @@ def committed_offsets(
             if each.committed_offset >= 0:
                 found[topic.name, each.partition_index] = each.committed_offset
     return found
+
+
+def commit_offsets(
+    client: ClusterClient, group: str, offsets: Mapping[Partition, tuple[int, str]], timeout_ms: int | None = None
+) -> dict[Partition, ErrorCode]:
+    """Commit offsets, each with a text beside it, as an administrator does; how each partition was answered.
+
+    Raises ApiError and OSError.
+    """
+    topics = [
+        OffsetCommitRequestTopic(
+            name=topic,
+            partitions=[
+                OffsetCommitRequestPartition(
+                    partition_index=number,
+                    committed_offset=offsets[topic, number][0],
+                    committed_metadata=offsets[topic, number][1],
+                )
+                for number in numbers
+            ],
+        )
+        for topic, numbers in _by_topic(offsets).items()
+    ]
+    request = OffsetCommitRequest(group_id=group, topics=topics)
+    answer = client.call_coordinator(group, GROUP_COORDINATOR, request, timeout_ms, max_version=_COMMIT_VERSION)
+    return {
+        (topic.name, each.partition_index): ErrorCode.of(each.error_code)
+        for topic in answer.topics
+        for each in topic.partitions
+    }
 
 
 def _check(code: int, group: str) -> None:
@@ -107,23 +137,8 @@ class GroupCommits:
 
     def _send(self, position: Mapping[Partition, int]) -> dict[str, int]:
         """The number of partitions by why they were refused."""
-        topics = [
-            OffsetCommitRequestTopic(
-                name=topic,
-                partitions=[
-                    OffsetCommitRequestPartition(
-                        partition_index=number, committed_offset=position[topic, number], committed_metadata=""
-                    )
-                    for number in numbers
-                ],
-            )
-            for topic, numbers in _by_topic(position).items()
-        ]
-        request = OffsetCommitRequest(group_id=self._group, topics=topics)
-        answer = self._client.call_coordinator(
-            self._group, GROUP_COORDINATOR, request, COMMIT_TIMEOUT_MS, max_version=_COMMIT_VERSION
-        )
-        codes = Counter(ErrorCode.of(each.error_code) for topic in answer.topics for each in topic.partitions)
+        offsets = {place: (offset, "") for place, offset in position.items()}
+        codes = Counter(commit_offsets(self._client, self._group, offsets, COMMIT_TIMEOUT_MS).values())
         return {_why(code): count for code, count in codes.items() if code is not ErrorCode.NONE}
 
 

@@ -11,16 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from network.client.cluster_client import GROUP_COORDINATOR, ClusterClient
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.list_groups import ListGroupsRequest
-from network.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from network.protocol.messages.offset_fetch import OffsetFetchRequest
+from spark_jobs.group_offsets import FETCH_VERSION, commit_offsets
 from spark_jobs.mirror.translation import Stretch, translated
 from spark_jobs.options import Partition
 
-_ONE_GROUP = 7  # the last version of OffsetFetch that asks for one group
 _CONNECT = "connect"  # the protocol type of Kafka Connect's workers, whose groups have no offsets
 _IN_USE = frozenset(
     {
@@ -43,14 +38,14 @@ def groups_of(client: ClusterClient, pattern: str) -> list[str]:
     return sorted(group for group in found if re.fullmatch(pattern, group))
 
 
-def committed(client: ClusterClient, group: str) -> dict[Partition, tuple[int, str | None]]:
+def committed(client: ClusterClient, group: str) -> dict[Partition, tuple[int, str]]:
     """All offsets of a group, with what was committed beside them. Raises ApiError."""
     request = OffsetFetchRequest(group_id=group, topics=None)
-    answer = client.call_coordinator(group, GROUP_COORDINATOR, request, max_version=_ONE_GROUP)
+    answer = client.call_coordinator(group, GROUP_COORDINATOR, request, max_version=FETCH_VERSION)
     if answer.error_code:
         raise ApiError(ErrorCode.of(answer.error_code), f"offsets of group {group}")
     return {
-        (topic.name, each.partition_index): (each.committed_offset, each.metadata)
+        (topic.name, each.partition_index): (each.committed_offset, each.metadata or "")
         for topic in answer.topics
         for each in topic.partitions
         if each.committed_offset >= 0
@@ -69,29 +64,18 @@ def bring_group(
     Returns what was committed: empty for a group that is in use there, or has nothing new. Raises ApiError.
     """
     there = committed(target, group)
-    wanted: dict[Partition, tuple[int, str | None]] = {}
+    wanted: dict[Partition, tuple[int, str]] = {}
     for (topic, partition), (offset, metadata) in committed(source, group).items():
         place = (name_of(topic), partition)
         moved = translated(table.get((topic, partition), ()), offset)
-        if moved is not None and moved > there.get(place, (-1, None))[0]:
+        if moved is not None and moved > there.get(place, (-1, ""))[0]:
             wanted[place] = (moved, metadata)
     if not wanted:
         return {}
-    by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
-    for (topic, partition), (offset, metadata) in sorted(wanted.items()):
-        by_topic.setdefault(topic, []).append(
-            OffsetCommitRequestPartition(
-                partition_index=partition, committed_offset=offset, committed_metadata=metadata
-            )
-        )
-    topics = [OffsetCommitRequestTopic(name=name, partitions=each) for name, each in by_topic.items()]
-    answer = target.call_coordinator(group, GROUP_COORDINATOR, OffsetCommitRequest(group_id=group, topics=topics))
     done: dict[Partition, int] = {}
-    for found in answer.topics:
-        for each in found.partitions:
-            code = ErrorCode.of(each.error_code)
-            if code is ErrorCode.NONE:
-                done[found.name, each.partition_index] = wanted[found.name, each.partition_index][0]
-            elif code not in _IN_USE:
-                raise ApiError(code, f"group {group}, {found.name}-{each.partition_index}")
+    for place, code in commit_offsets(target, group, wanted).items():
+        if code is ErrorCode.NONE:
+            done[place] = wanted[place][0]
+        elif code not in _IN_USE:
+            raise ApiError(code, f"group {group}, {place[0]}-{place[1]}")
     return done
