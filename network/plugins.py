@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -15,8 +16,24 @@ def load_class(key: str, text: str) -> Any:
         found = importlib.import_module(module_name)
         for part in class_name.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"{key}: {text} cannot be loaded: {error}") from None
+    except Exception as error:  # whatever the module does when it is imported
+        raise ValueError(f"{key}: {text} cannot be used: {type(error).__name__}: {error}") from None
     if not isinstance(found, type):
         raise ValueError(f"{key}: {text} is no class")
     return found
+
+
+def make_configured(key: str, text: str, method: str, configs: Mapping[str, str]) -> Any:
+    """An object of the class that `text` names, which must have `method`; its `configure`, if it has one, is given the
+    properties. Raises ValueError, which names the key, whatever the class raises."""
+    own = load_class(key, text)
+    try:
+        made = own()
+        if not callable(getattr(made, method, None)):
+            raise TypeError(f"it has no method {method}")
+        configure = getattr(made, "configure", None)
+        if configure is not None:
+            configure(dict(configs))
+    except Exception as error:
+        raise ValueError(f"{key}: {text} cannot be used: {type(error).__name__}: {error}") from error
+    return made

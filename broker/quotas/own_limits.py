@@ -13,7 +13,6 @@ what ZooKeeper says holds.
 
 from __future__ import annotations
 
-import importlib
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -21,6 +20,7 @@ from typing import Any
 from broker.config.keys import ConfigError
 from broker.quotas.limits import Limits, Share
 from controller.zk import paths
+from network.plugins import make_configured
 
 logger = logging.getLogger(__name__)
 
@@ -57,18 +57,10 @@ class OwnLimits(Limits):
 
 def load_own_limits(name: str, configs: Mapping[str, str]) -> Any:
     """Make and configure the object that `package.module:Class` names. Raises `ConfigError`."""
-    module_name, _, class_name = name.partition(":")
     try:
-        made = getattr(importlib.import_module(module_name), class_name)()
-        if not callable(getattr(made, "limit", None)):
-            raise TypeError("it has no method limit")
-        configure = getattr(made, "configure", None)
-        if configure is not None:
-            configure(dict(configs))
-    except Exception as error:
-        message = f"client.quota.callback.class={name} cannot be used: {type(error).__name__}: {error}"
-        raise ConfigError(message) from error
-    return made
+        return make_configured("client.quota.callback.class", name, "limit", configs)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
 
 
 def _plain(name: str | None) -> str | None:

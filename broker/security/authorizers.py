@@ -14,7 +14,6 @@ threads and should answer in microseconds. While it raises, nothing is let in.
 
 from __future__ import annotations
 
-import importlib
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,6 +26,7 @@ from broker.security.acl_authorizer import (
     AclAuthorizer,
     parse_super_users,
 )
+from network.plugins import make_configured
 
 if TYPE_CHECKING:
     from broker.config.kafka_config import KafkaConfig
@@ -101,15 +101,11 @@ def _place(error: BaseException) -> str:
 
 def load_own(name: str, config: KafkaConfig) -> OwnAuthorizer:
     """Make and configure the object that `package.module:Class` names. Raises `ConfigError`."""
-    module_name, _, class_name = name.partition(":")
     try:
-        made = getattr(importlib.import_module(module_name), class_name)()
-        made.authorize  # noqa: B018  # an object without it would deny everything, and say so at every request
-        configure = getattr(made, "configure", None)
-        if configure is not None:
-            configure(dict(config.originals))
-    except Exception as error:
-        raise ConfigError(f"{CLASS_NAME}={name} cannot be used: {type(error).__name__}: {error}") from error
+        # One without `authorize` would deny everything, and say so at every request.
+        made = make_configured(CLASS_NAME, name, "authorize", config.originals)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
     return OwnAuthorizer(made)
 
 
