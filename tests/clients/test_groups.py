@@ -212,9 +212,7 @@ def test_offsets_resume_after_restarts_of_member_and_broker(
     assert not {record[3] for record in second.records} & set(old)
     wait_committed(cluster, group, topic, 3, 20)
     # The broker, and with it the coordinator, goes away and comes back with all that was stored.
-    cluster.brokers[0].stop()
-    cluster.brokers[0].start()
-    cluster.wait_ready()
+    members.restart(cluster)
     newest = produce(cluster, topic, 30, 3)
     members.wait_values(newest)
     wait_committed(cluster, group, topic, 3, 30)
