@@ -49,13 +49,16 @@ class LeaderEpochCache:
     without it they are written at once. Nothing is lost by that: an epoch in which something was written is told by
     its batches, which recovery reads unless they were flushed, and the log flushes the epochs first. An epoch in which
     nothing was written tells a follower nothing that it needs. So thousands of partitions that get a new leader do not
-    wait for as many syncs, one after the other. Raises StorageError from every call that writes.
+    wait for as many syncs, one after the other: `store`, for background work, syncs nothing. Raises StorageError from
+    every call that writes.
     """
 
     def __init__(self, checkpoint: CheckpointFile[EpochEntry] | None) -> None:
         self._checkpoint = checkpoint
         self.defer: Callable[[], None] | None = None
         self.is_dirty = False
+        self.is_durable = True
+        """Whether the file, as far as it is written, would outlive the machine."""
         self._lock = threading.RLock()
         # Two parallel lists, so that bisect works on plain integers.
         self._epochs: list[int] = []
@@ -64,6 +67,7 @@ class LeaderEpochCache:
             for entry in checkpoint.read():
                 self._put(entry.epoch, entry.start_offset)
             self.is_dirty = False
+            self.is_durable = True
 
     @property
     def entries(self) -> list[EpochEntry]:
@@ -115,6 +119,7 @@ class LeaderEpochCache:
         epochs.append(epoch)
         starts.append(start_offset)
         self.is_dirty = True
+        self.is_durable = False
         return True
 
     def end_offset_for(self, requested_epoch: int, log_end_offset: int) -> tuple[int, int]:
@@ -168,17 +173,27 @@ class LeaderEpochCache:
             self._epochs.clear()
             self._starts.clear()
             self.is_dirty = True
+            self.is_durable = False
             self.flush()
 
     def flush(self) -> None:
         """Writes what the file does not have yet, durably."""
         with self._lock:
-            if self.is_dirty and self._checkpoint is not None:
+            if not self.is_durable and self._checkpoint is not None:
                 self._checkpoint.write(self.entries)
+            self.is_dirty = False
+            self.is_durable = True
+
+    def store(self) -> None:
+        """Writes what the file does not have yet, without a sync: `flush` has still to come."""
+        with self._lock:
+            if self.is_dirty and self._checkpoint is not None:
+                self._checkpoint.write(self.entries, sync=False)
             self.is_dirty = False
 
     def _write_later(self) -> None:
         self.is_dirty = True
+        self.is_durable = False
         if self.defer is None:
             self.flush()
         else:

@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from log.background import BackgroundWrites
 from log.config import LogConfig
 from log.errors import LogError, OffsetOutOfRangeError
 from log.fetch_data import EMPTY_RANGE, FetchDataInfo
@@ -52,6 +53,7 @@ class LogEnvironment:
     ) -> None:
         self.clock = clock
         self.scheduler = scheduler
+        self.writes = BackgroundWrites(scheduler)
         self.bound = bound if bound is not None else OpenFileBound(DEFAULT_OPEN_FILES)
         self.on_io_error = on_io_error
         self.flush_times = metrics.histogram("kafka.log", "LogFlushStats", "LogFlushRateAndTimeMs")

@@ -378,16 +378,24 @@ class PartitionLog:
         self.leader_epoch_cache.assign(epoch, offset)
 
     def _flush_leader_epochs_later(self) -> None:
-        self.env.scheduler.schedule_once("leader-epoch-cache-flush", self.flush_leader_epochs)
+        self.env.writes.soon("leader-epoch-cache-flush", self.store_leader_epochs)
+
+    def store_leader_epochs(self) -> None:
+        """Have the file say what the leader epochs are, until something that rests on them makes it durable."""
+        if self.leader_epoch_cache.is_dirty:
+            self._write_leader_epochs(self.leader_epoch_cache.store)
 
     def flush_leader_epochs(self) -> None:
-        """Make the leader epochs durable. The directory cannot be renamed or deleted meanwhile."""
-        if not self.leader_epoch_cache.is_dirty:
-            return
+        """Make the leader epochs durable."""
+        if not self.leader_epoch_cache.is_durable:
+            self._write_leader_epochs(self.leader_epoch_cache.flush)
+
+    def _write_leader_epochs(self, write: Callable[[], None]) -> None:
+        # The directory cannot be renamed or deleted meanwhile.
         with self.lock:
             if not self.offline:
                 with self.io("writing leader epochs"):
-                    self.leader_epoch_cache.flush()
+                    write()
 
     # ---- log start offset
 
@@ -464,15 +472,17 @@ class PartitionLog:
                 return
             self.topic_id = topic_id
             self.metadata_dirty = True
-        self.env.scheduler.schedule_once("flush-metadata-file", self.maybe_flush_metadata_file)
+        self.env.writes.soon("flush-metadata-file", self.maybe_flush_metadata_file)
 
     def maybe_flush_metadata_file(self) -> None:
         """Write partition.metadata if it is due; called at the latest before the first append."""
         if not self.metadata_dirty:
             return
         with self.lock, self.io("writing partition.metadata"):
-            if self.metadata_dirty and self._metadata_file is not None and self.topic_id is not None:
-                self._metadata_file.write(self.topic_id)
+            due = self.metadata_dirty and not self.offline
+            if due and self._metadata_file is not None and self.topic_id is not None:
+                # The name in a directory that is new itself is synced when the log is flushed for the first time.
+                self._metadata_file.write(self.topic_id, sync_name=self.name_is_durable)
             self.metadata_dirty = False
 
     # ---- flushing and closing
@@ -522,7 +532,10 @@ class PartitionLog:
         """Flush nothing more than file ends: trim indexes, fsync `.log` files, close. Snapshots are the manager's."""
         with self.lock, self.io(f"closing {self.topic_partition}"):
             self.maybe_flush_metadata_file()
-            self.flush_leader_epochs()
+            if self.local.unflushed_messages:
+                self.flush_leader_epochs()
+            else:
+                self.store_leader_epochs()
             self.local.close()
 
     def close_handles(self) -> None:

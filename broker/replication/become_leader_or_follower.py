@@ -83,7 +83,7 @@ class RoleChanges:
     ) -> LeaderAndIsrResponse:
         """Apply a LeaderAndIsr whose broker epoch has been checked."""
         manager = self._manager
-        with manager.partitions.state_change_lock:
+        with manager.log_manager.env.writes.held(), manager.partitions.state_change_lock:
             if is_of_older_controller(request, manager.controller_epoch):
                 return leader_and_isr_error(request, version, ErrorCode.STALE_CONTROLLER_EPOCH)
             manager.controller_epoch = request.controller_epoch

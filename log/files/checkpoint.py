@@ -32,17 +32,22 @@ def fsync_directory(path: str | os.PathLike[str]) -> None:
         os.close(fd)
 
 
-def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
+def replace_file(
+    path: str | os.PathLike[str], data: bytes, *, sync: bool = True, sync_name: bool | None = None
+) -> None:
     """Writes `data` to `<path>.tmp`, syncs it, renames it over `path` and syncs the directory.
 
     A reader sees the old content or the new one, never a mixture. Raises OSError; the old file is then still there.
+    Without `sync` the content outlives the process but perhaps not the machine; without `sync_name` the machine may
+    come up with the old file.
     """
     path = os.fspath(path)
     temporary = path + ".tmp"
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
         write_fully(fd, data)
-        os.fsync(fd)
+        if sync:
+            os.fsync(fd)
     except BaseException:
         # A half-written temporary is of no use, and on a full disk its space is.
         with contextlib.suppress(OSError):
@@ -51,7 +56,8 @@ def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
     finally:
         os.close(fd)
     os.replace(temporary, path)
-    fsync_directory(os.path.dirname(path) or ".")
+    if sync if sync_name is None else sync_name:
+        fsync_directory(os.path.dirname(path) or ".")
 
 
 class CheckpointFile(Generic[T]):
@@ -81,13 +87,13 @@ class CheckpointFile(Generic[T]):
         except OSError as e:
             raise StorageError(f"cannot create {self.path}: {e}", self._log_directory) from e
 
-    def write(self, entries: Iterable[T]) -> None:
-        """Replaces the content, durably. Raises StorageError."""
+    def write(self, entries: Iterable[T], *, sync: bool = True) -> None:
+        """Replaces the content, durably unless `sync` is off. Raises StorageError."""
         lines = [self._format(entry) for entry in entries]
         text = "\n".join([str(CHECKPOINT_VERSION), str(len(lines)), *lines]) + "\n"
         with self._lock:
             try:
-                replace_file(self.path, text.encode())
+                replace_file(self.path, text.encode(), sync=sync)
             except OSError as e:
                 raise StorageError(f"cannot write checkpoint {self.path}: {e}", self._log_directory) from e
 

@@ -51,13 +51,16 @@ class PartitionMetadataFile:
             raise InconsistentMetadataError(f"{self.path}: {topic_id!r} is no topic id")
         return found
 
-    def write(self, topic_id: bytes) -> None:
-        """Writes the file durably. Raises ValueError for an id that is none, and StorageError."""
+    def write(self, topic_id: bytes, *, sync_name: bool = True) -> None:
+        """Writes the file durably; its content only, without `sync_name`.
+
+        Raises ValueError for an id that is none, and StorageError.
+        """
         if len(topic_id) != 16 or topic_id == _ZERO_ID:
             raise ValueError(f"{topic_id.hex()} is no topic id")
         encoded = base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
         try:
-            replace_file(self.path, f"version: 0\ntopic_id: {encoded}".encode())
+            replace_file(self.path, f"version: 0\ntopic_id: {encoded}".encode(), sync_name=sync_name)
         except OSError as error:
             raise StorageError(f"cannot write {self.path}: {error}", self._log_directory) from error
 

@@ -74,7 +74,7 @@ class LeadingBroker:
     def __init__(self, directory: Path, min_isr: int = 1) -> None:
         self.directory = str(directory / "data")
         self.clock = ManualClock()
-        scheduler = ManualScheduler(self.clock)
+        scheduler = self.scheduler = ManualScheduler(self.clock)
         log_manager = LogManager(
             [self.directory],
             default_config=LogConfig(min_insync_replicas=min_isr),

@@ -47,7 +47,8 @@ def test_epochs_are_written_before_what_rests_on_them(harness: Harness, monkeypa
     order: list[str] = []
     replace, flush = checkpoint.replace_file, local_log.LocalLog.mark_flushed
 
-    def noted_replace(path: str, data: bytes) -> None:
+    def noted_replace(path: str, data: bytes, *, sync: bool) -> None:
+        assert sync
         order.append("epochs")
         replace(path, data)
 
@@ -72,6 +73,23 @@ def test_a_crash_before_that_loses_no_epoch_of_a_batch(harness: Harness) -> None
     assert [tuple(entry) for entry in again.leader_epoch_cache.entries] == [(4, 0), (6, 1)]
 
 
+def test_background_work_syncs_nothing_and_a_flush_still_does(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = opened(harness)
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    log.maybe_assign_epoch_start_offset(4, 0)
+    log.store_leader_epochs()
+    assert stored(harness) == [(4, 0)]
+    assert not synced
+    assert not log.leader_epoch_cache.is_dirty
+    log.flush_leader_epochs()
+    assert len(synced) == 2  # file and name
+    log.flush_leader_epochs()
+    assert len(synced) == 2
+
+
 def test_a_clean_stop_writes_them(harness: Harness) -> None:
     log = opened(harness)
     append(log, b"a", epoch=4)
@@ -83,8 +101,11 @@ def test_a_clean_stop_writes_them(harness: Harness) -> None:
 def test_a_log_that_is_deleted_meanwhile_writes_nothing(harness: Harness) -> None:
     log = opened(harness)
     log.maybe_assign_epoch_start_offset(4, 0)
+    log.metadata_dirty, log.topic_id = True, b"1" * 16
     log.delete()
+    log.store_leader_epochs()
     log.flush_leader_epochs()
+    log.maybe_flush_metadata_file()
     assert harness.failures == []
     assert not harness.partition_dir.exists()
 
@@ -97,9 +118,10 @@ def test_a_disk_that_fails_is_reported(harness: Harness, monkeypatch: pytest.Mon
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(checkpoint, "replace_file", full)
-    with pytest.raises(StorageError, match="No space left"):
-        log.flush_leader_epochs()
-    assert len(harness.failures) == 1
+    for write in (log.store_leader_epochs, log.flush_leader_epochs):
+        with pytest.raises(StorageError, match="No space left"):
+            write()
+    assert len(harness.failures) == 2
     assert log.leader_epoch_cache.is_dirty
 
 
