@@ -50,6 +50,7 @@ from broker.requests.registry import ApiHandler, handlers_for
 from broker.security.acl_authorizer import AclAuthorizer
 from broker.security.authorizers import OwnAuthorizer, make_authorizer, may_decide_inline
 from broker.security.certificate_watch import CHECK_DELAY_MS, CHECK_MS, CertificateWatch
+from broker.security.listener_trial import ListenerTrial
 from broker.security.listeners import ListenerSecurity
 from broker.security.peers import PeerSecurity
 from broker.security.sasl.wiring import make_sasl
@@ -221,7 +222,7 @@ class BrokerServer:
         self.context.tokens = make_tokens(self.context, self.scheduler)
         sasl = make_sasl(self.context, self.scheduler, self.scram_credentials)
         self.listener_security = ListenerSecurity(self.config, sasl)
-        self.dynamic_config.on_every_change.append(self.listener_security.reload)
+        self.dynamic_config.on_every_change += [self.listener_security.reload, self.context.peer_security.reload]
         watch = CertificateWatch(self.listener_security, self.clock, self.metrics)
         self.scheduler.schedule("certificate-expiry", watch.check, CHECK_DELAY_MS, CHECK_MS)
         self.dispatcher = Dispatcher(self.context, handlers)
@@ -453,7 +454,8 @@ class BrokerServer:
         context.topic_admin = TopicAdmin(config, zk_admin, context.metadata_cache, purgatory, self.chance)
         self._on_stop("topic administration", context.topic_admin.shutdown)
         context.auto_topic_creation = AutoTopicCreation(config, context.topic_admin, self.clock)
-        context.config_admin = ConfigAdmin(config, self.passwords, self.zk, zk_admin)
+        trial = ListenerTrial(self.listener_security)
+        context.config_admin = ConfigAdmin(config, self.passwords, self.zk, zk_admin, trial)
         own = f"brokers/{config.broker_id}"
         PasswordRotation(
             self.passwords, partial(self.zk.config, own), partial(zk_admin.change_configs, own), self.scheduler

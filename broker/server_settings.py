@@ -156,7 +156,7 @@ def controller_config(config: KafkaConfig) -> ControllerConfig:
 
 
 def broker_info(config: KafkaConfig, bound_ports: Mapping[str, int]) -> BrokerInfo:
-    """What this broker registers."""
+    """What this broker registers: of the listeners that have a port, those that are advertised."""
     endpoints = tuple(
         EndPoint(endpoint.listener_name, endpoint.host, endpoint.port, endpoint.security_protocol)
         for endpoint in config.advertised_endpoints(bound_ports)

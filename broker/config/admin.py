@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.config.broker_keys import BROKER_KEYS
-from broker.config.dynamic_checks import validate_dynamic
+from broker.config.dynamic_checks import CheckListener, validate_default, validate_own
 from broker.config.group_keys import validate_group_overrides
 from broker.config.keys import ConfigError, ConfigType, ForbiddenConfigError
 from broker.config.topic_config import validate_topic_overrides
@@ -41,8 +41,16 @@ class Operation(NamedTuple):
 class ConfigAdmin:
     """Methods wait for ZooKeeper; call them from a handler thread. All raise `ApiError`."""
 
-    def __init__(self, config: KafkaConfig, passwords: StoredPasswords, zk: ZkClient, admin: AdminZkClient) -> None:
+    def __init__(
+        self,
+        config: KafkaConfig,
+        passwords: StoredPasswords,
+        zk: ZkClient,
+        admin: AdminZkClient,
+        check_listener: CheckListener,
+    ) -> None:
         self._config = config
+        self._check_listener = check_listener
         self._passwords = passwords
         self._zk = zk
         self._admin = admin
@@ -176,7 +184,10 @@ class ConfigAdmin:
     def write_broker(self, name: str, overrides: Mapping[str, str], *, validate_only: bool) -> None:
         path = self.entity_path(BROKER_RESOURCE, name)
         try:
-            validate_dynamic(overrides, self._config, per_broker=bool(name))
+            if name:
+                validate_own(self.stored(BROKER_RESOURCE, name), overrides, self._config, self._check_listener)
+            else:
+                validate_default(overrides, self._config)
             stored = {} if validate_only else self._passwords.encoded(overrides, per_broker=bool(name))
         except ConfigError as error:
             raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from None

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from broker.config.broker_keys import BROKER_KEYS
 from broker.config.cross_checks import synonym_ms
-from broker.config.honoured import NOT_HONOURED, OWN_LISTENER_KEYS, check_honoured, plain_name
+from broker.config.honoured import (
+    NOT_HONOURED,
+    OWN_LISTENER_KEYS,
+    TLS_LISTENER_KEYS,
+    check_honoured,
+    plain_name,
+)
 from broker.config.keys import ConfigError, UpdateMode, parse_value
-from broker.config.listener_values import ListenerValues, Proposed
-from broker.config.listeners import TLS_PROTOCOLS
+from broker.config.listener_values import Levels, ListenerValues, Proposed
+from broker.config.listeners import TLS_PROTOCOLS, Endpoint
 from network.oauth.keys import REFRESH_KEYS
 from network.tls.settings import check_replaceable, read_settings
 from network.tls.stores import TlsConfigError
@@ -21,15 +27,18 @@ if TYPE_CHECKING:
 LISTENER_KEYS = ("listeners", "advertised.listeners", "listener.security.protocol.map")
 """Keys that say which listeners there are."""
 
-BOUND_AT_START = (
-    "sasl.enabled.mechanisms",
-    "sasl.jaas.config",
-    "sasl.kerberos.principal.to.local.rules",
-    "sasl.kerberos.service.name",
-    *REFRESH_KEYS,
-    "sasl.mechanism.inter.broker.protocol",
-)
-"""Keys that Kafka changes at run time and this broker does not: dynamic values hold from its next start."""
+OF_NEW_LISTENERS = ("sasl.enabled.mechanisms", "sasl.kerberos.principal.to.local.rules")
+"""Keys that listeners are made with: new values are for those added from then on, as in Kafka, and for all from
+the next start."""
+
+OF_LOGINS = ("sasl.mechanism.inter.broker.protocol", *REFRESH_KEYS)
+"""Keys that this broker logs in to others by: new values are for connections that are made from then on."""
+
+OF_BOTH = ("sasl.jaas.config", "sasl.kerberos.service.name")
+
+CheckListener = Callable[[Endpoint, Levels, bool], None]
+"""Whether a listener could be added with these values, and, if asked to, whether its port can be had. Raises
+`ConfigError`."""
 
 _THREAD_COUNTS = (
     "num.network.threads",
@@ -56,8 +65,25 @@ _LOADED_CLASSES = ("metric.reporters",)
 """Lists of classes: there are none to load."""
 
 
-def validate_dynamic(overrides: Mapping[str, str], config: KafkaConfig, *, per_broker: bool) -> None:
-    """Check all dynamic overrides of this broker, or (not `per_broker`) of all brokers. Raises `ConfigError`."""
+def validate_own(
+    before: Mapping[str, str], overrides: Mapping[str, str], config: KafkaConfig, check_listener: CheckListener
+) -> None:
+    """Check all dynamic overrides of this broker, which shall take the place of `before`. Raises `ConfigError`."""
+    own = _checked(overrides, per_broker=True)
+    values = config.merged(overrides, config.dynamic_default)
+    _check_listeners(before, overrides, values, config, check_listener)
+    _check_tls(overrides, values, config)
+    _check_values(values, own, config)
+
+
+def validate_default(overrides: Mapping[str, str], config: KafkaConfig) -> None:
+    """The same for the overrides of all brokers."""
+    own = _checked(overrides, per_broker=False)
+    _check_values(config.merged(config.dynamic_broker, overrides), own, config)
+
+
+def _checked(overrides: Mapping[str, str], *, per_broker: bool) -> dict[str, Any]:
+    """The values of broker keys among them, if each may be changed while a broker runs."""
     _refuse(
         "Cannot update these configs dynamically",
         (name for name in overrides if name in BROKER_KEYS and BROKER_KEYS[name].mode is UpdateMode.READ_ONLY),
@@ -76,19 +102,10 @@ def validate_dynamic(overrides: Mapping[str, str], config: KafkaConfig, *, per_b
         check_honoured(name, text)
         if name in _LOADED_CLASSES and own[name] != parse_value(BROKER_KEYS[name], BROKER_KEYS[name].default):
             raise ConfigError(f"{name}: {NOT_HONOURED[name].instead}")
-    if per_broker:
-        values = config.merged(overrides, config.dynamic_default)
-    else:
-        values = config.merged(config.dynamic_broker, overrides)
-    for name in own:
-        if plain_name(name).startswith("sasl.") and overrides[name] != config.originals.get(name):
-            raise ConfigError(f"{name} cannot be changed while this broker runs: set it in its file and start it again")
-    for name in BOUND_AT_START:
-        if name in overrides and values[name] != config[name]:
-            raise ConfigError(f"{name} cannot be changed while this broker runs: set it in its file and start it again")
-    if per_broker:
-        _check_listeners(overrides, values, config)
-    _check_tls(overrides, config)
+    return own
+
+
+def _check_values(values: Mapping[str, Any], own: Mapping[str, Any], config: KafkaConfig) -> None:
     _check_threads(values, own, config)
     _check_limits(values, own)
     _check_local_retention(values)
@@ -111,38 +128,79 @@ def _is_of_one_broker(name: str) -> bool:
     return name in BROKER_KEYS and BROKER_KEYS[name].mode is UpdateMode.PER_BROKER
 
 
-def _check_listeners(overrides: Mapping[str, str], values: Mapping[str, Any], config: KafkaConfig) -> None:
-    """Listeners may come and go, but for the brokers' own, and none changes its protocol."""
-    if all(values[name] == config[name] for name in LISTENER_KEYS):
+def _check_listeners(
+    before: Mapping[str, str],
+    overrides: Mapping[str, str],
+    values: Mapping[str, Any],
+    config: KafkaConfig,
+    check_listener: CheckListener,
+) -> None:
+    """Listeners may come, if they can be served, and go, but for the brokers' own.
+
+    What was asked for `before` is there, or on its way, whatever this broker has made of it so far.
+    """
+    if all(before.get(name) == overrides.get(name) for name in LISTENER_KEYS):
         return
-    new = config.with_listeners({name: overrides[name] for name in LISTENER_KEYS if name in overrides})
-    before = {endpoint.listener_name: endpoint for endpoint in config.listeners}
+    new = config.with_listeners(_of_listeners(overrides))
+    try:
+        there = config.with_listeners(_of_listeners(before)).listeners
+    except ConfigError:  # somebody wrote it past the brokers
+        there = config.listeners
+    standing = {endpoint.listener_name: endpoint for endpoint in there}
+    stay = {endpoint.listener_name for endpoint in new.listeners}
+    freed = {endpoint.port for endpoint in (*there, *config.listeners) if endpoint.listener_name not in stay}
     for endpoint in new.listeners:
-        known = before.get(endpoint.listener_name)
-        if known is not None and known.security_protocol != endpoint.security_protocol:
-            raise ConfigError(
-                f"Security protocol cannot be updated for existing listener {endpoint.listener_name}: "
-                f"{known.security_protocol} to {endpoint.security_protocol}"
-            )
-        if known is None and endpoint.security_protocol in TLS_PROTOCOLS:
-            try:
-                own = ListenerValues(Proposed(config, overrides), endpoint.listener_name)
-                read_settings(own.__getitem__).server_context(str(own["ssl.client.auth"]))
-            except TlsConfigError as error:
-                raise ConfigError(f"listener {endpoint.listener_name}: {error}") from None
+        known = standing.get(endpoint.listener_name)
+        if known is None:
+            check_listener(endpoint, Proposed(config, overrides, values), endpoint.port not in freed)
+        else:
+            _check_standing(known, endpoint)
+            if _made_with(known, before, config) != _made_with(known, overrides, config):
+                raise ConfigError(
+                    f"Configs cannot be updated dynamically for existing listener {known.listener_name}, "
+                    "restart broker or create a new listener for update"
+                )
 
 
-def _check_tls(overrides: Mapping[str, str], config: KafkaConfig) -> None:
+def _of_listeners(overrides: Mapping[str, str]) -> dict[str, str]:
+    return {name: overrides[name] for name in LISTENER_KEYS if name in overrides}
+
+
+def _check_standing(known: Endpoint, new: Endpoint) -> None:
+    """A listener that is there changes neither its protocol nor its address (which Kafka takes, and goes on at the old
+    one)."""
+    if known.security_protocol != new.security_protocol:
+        raise ConfigError(
+            f"Security protocol cannot be updated for existing listener {new.listener_name}: "
+            f"{known.security_protocol} to {new.security_protocol}"
+        )
+    if (known.host, known.port) != (new.host, new.port):
+        raise ConfigError(f"listener {known} keeps its address while this broker runs: add another to move clients")
+
+
+def _made_with(endpoint: Endpoint, broker: Mapping[str, str], config: KafkaConfig) -> dict[str, str]:
+    """The listener's own values that do not change while it is served."""
+    prefix = f"listener.name.{endpoint.listener_name.lower()}."
+    levels = {**config.originals, **config.dynamic_default, **broker}
+    changeable = OWN_LISTENER_KEYS | TLS_LISTENER_KEYS
+    return {
+        name: text
+        for name, text in levels.items()
+        if name.startswith(prefix) and name.removeprefix(prefix) not in changeable
+    }
+
+
+def _check_tls(overrides: Mapping[str, str], values: Mapping[str, Any], config: KafkaConfig) -> None:
     """New key stores and trust stores of a listener can be used."""
     for endpoint in config.listeners:
         prefix = f"listener.name.{endpoint.listener_name.lower()}.ssl."
         if endpoint.security_protocol not in TLS_PROTOCOLS or not any(name.startswith(prefix) for name in overrides):
             continue
         current = ListenerValues(config, endpoint.listener_name)
-        values = ListenerValues(Proposed(config, overrides), endpoint.listener_name)
+        proposed = ListenerValues(Proposed(config, overrides, values), endpoint.listener_name)
         try:
-            new = read_settings(values.__getitem__)
-            new.server_context(str(values["ssl.client.auth"]))
+            new = read_settings(proposed.__getitem__)
+            new.server_context(str(proposed["ssl.client.auth"]))
             check_replaceable(
                 read_settings(current.__getitem__).keys,
                 new.keys,

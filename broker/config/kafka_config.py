@@ -151,9 +151,10 @@ class KafkaConfig:
         return values
 
     def advertised_endpoints(self, bound_ports: Mapping[str, int]) -> list[Endpoint]:
-        """What clients are told: port 0 is the bound port, an empty host is this machine's name."""
+        """What clients are told of the listeners that have a port: port 0 is the bound port, an empty host is this
+        machine's name."""
         advertised = []
-        for endpoint in self.advertised_listeners:
+        for endpoint in (each for each in self.advertised_listeners if each.listener_name in bound_ports):
             port = endpoint.port or bound_ports[endpoint.listener_name]
             advertised.append(endpoint.with_address(endpoint.host or socket.getfqdn(), port))
         return advertised

@@ -20,16 +20,16 @@ class Levels(Protocol):
 
 
 class Proposed:
-    """A configuration with other dynamic values than it has."""
+    """A configuration with other dynamic values than it has: those of this broker, and all values that follow."""
 
-    def __init__(self, config: Levels, broker: Mapping[str, str]) -> None:
-        self._config = config
+    def __init__(self, config: Levels, broker: Mapping[str, str], values: Mapping[str, Any]) -> None:
+        self._values = values
         self.originals = config.originals
         self.dynamic_broker = dict(broker)
         self.dynamic_default = config.dynamic_default
 
     def __getitem__(self, name: str) -> Any:
-        return self._config[name]
+        return self._values[name]
 
 
 class ListenerValues:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from broker.config.dynamic_checks import LISTENER_KEYS
+from broker.config.dynamic_checks import LISTENER_KEYS, OF_BOTH, OF_LOGINS
 from broker.config.honoured import plain_name
 from broker.config.keys import ConfigError, shown
 from broker.config.topic_config import topic_defaults
@@ -59,6 +59,7 @@ class Reconfiguration:
             _UNCLEAN: self._unclean_leader_election,
             **dict.fromkeys(TLS_KEYS, self._tls),
             **dict.fromkeys(LISTENER_KEYS, self._listeners),
+            **dict.fromkeys((*OF_LOGINS, *OF_BOTH), self._logins),
             "background.threads": self._background_threads,
             "num.io.threads": self._io_threads,
             "num.network.threads": self._network_threads,
@@ -119,7 +120,8 @@ class Reconfiguration:
         self._parts.log_manager.update_default_config(LogConfig.from_mapping(topic_defaults(self._parts.config)))
 
     def _listeners(self) -> None:
-        """Serve the listeners that are named now, and tell the cluster where they are."""
+        """Serve the listeners that are named now, and tell the cluster where they are. One that cannot be served is an
+        error in the log, and nobody is told of it."""
         parts = self._parts
         config, socket_server, security = parts.config, parts.socket_server, parts.listener_security
         config.resolve_listeners()
@@ -129,12 +131,20 @@ class Reconfiguration:
             security.forget(name)
             logger.info("listener %s is closed", name)
         for name in wanted.keys() - set(socket_server.listener_names):
-            socket_server.add_listener(listener_config(config, wanted[name], security))
+            try:
+                socket_server.add_listener(listener_config(config, wanted[name], security))
+            except (ConfigError, OSError) as error:
+                security.forget(name)
+                logger.error("listener %s cannot be served: %s", wanted[name], error)
+                continue
             logger.info("listener %s is served on port %d", wanted[name], socket_server.bound_port(name))
             if wanted[name].warning is not None:
                 logger.warning("%s", wanted[name].warning)
         ports = {name: socket_server.bound_port(name) for name in socket_server.listener_names}
         parts.controller.update_broker_info(broker_info(config, ports))
+
+    def _logins(self) -> None:
+        self._parts.context.peer_security.reload()
 
     def _tls(self) -> None:
         self._parts.listener_security.reload()

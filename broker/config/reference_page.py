@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from broker.config import documentation
 from broker.config.broker_keys import BROKER_KEYS
 from broker.config.client_metrics_keys import CLIENT_METRICS_KEYS
-from broker.config.dynamic_checks import BOUND_AT_START
+from broker.config.dynamic_checks import OF_BOTH, OF_LOGINS, OF_NEW_LISTENERS
 from broker.config.group_keys import GROUP_KEYS
 from broker.config.honoured import NOT_HONOURED, TOPIC_NOT_HONOURED, Unkept
 from broker.config.keys import ConfigKey, UpdateMode
@@ -52,8 +52,9 @@ def page() -> str:
 
 
 def _broker_set(key: ConfigKey) -> str:
-    if key.name in BOUND_AT_START:
-        return "in the file; dynamic values hold from the next start"
+    for keys, whom in ((OF_NEW_LISTENERS, "listeners"), (OF_LOGINS, "logins"), (OF_BOTH, "listeners and logins")):
+        if key.name in keys:
+            return f"for one broker and its new {whom}"
     return _WHEN[key.mode]
 
 

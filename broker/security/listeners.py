@@ -13,7 +13,7 @@ import ssl
 from typing import TYPE_CHECKING
 
 from broker.config.keys import ConfigError
-from broker.config.listener_values import ListenerValues
+from broker.config.listener_values import Levels, ListenerValues
 from broker.config.listeners import TLS_PROTOCOLS
 from broker.security.principal_mapping import NoMatchingRule, PrincipalMapper
 from broker.security.sasl.jaas_sources import java_property
@@ -116,9 +116,23 @@ class ListenerSecurity:
         """None where clients need not authenticate before they ask: they are who the transport says, or ANONYMOUS."""
         return self._sasl.factory(endpoint.listener_name) if endpoint.security_protocol.startswith("SASL_") else None
 
+    def check(self, endpoint: Endpoint, proposed: Levels) -> None:
+        """Whether a listener could be secured with these values. Raises `ConfigError`; nothing of it stays."""
+        listener = endpoint.listener_name
+        if endpoint.security_protocol in TLS_PROTOCOLS:
+            own = ListenerValues(proposed, listener)
+            try:
+                read_settings(own.__getitem__).server_context(str(own["ssl.client.auth"]))
+            except TlsConfigError as error:
+                raise ConfigError(f"listener {listener}: {error}") from None
+            PrincipalMapper(own["ssl.principal.mapping.rules"])
+        if endpoint.security_protocol.startswith("SASL_"):
+            self._sasl.check(listener, proposed)
+
     def forget(self, listener: str) -> None:
         """The listener is served no more."""
         self.tls.pop(listener, None)
+        self._sasl.forget(listener)
 
     def reload(self) -> None:
         """Give every listener the keys that its values and files now say. One that cannot be given them keeps its old

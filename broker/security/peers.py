@@ -55,6 +55,10 @@ class PeerSecurity:
             wrappers.append(self._logins.wrapper(listener))
         return chain(wrappers)
 
+    def reload(self) -> None:
+        """Log in by the values that hold now."""
+        self._logins.reload()
+
     @property
     def inter_broker(self) -> SocketWrapper | None:
         """For connections to the listener that brokers use among themselves."""

@@ -91,7 +91,9 @@ def _module(tokens: _Tokens) -> LoginModule:
         key = tokens.next().text
         value = tokens.next() if not tokens.at_end and tokens.next().kind == "=" and not tokens.at_end else None
         if value is None or value.kind not in ("word", "string"):
-            raise JaasError(f"Value not specified for key '{key}' in JAAS config")
+            # Behind another option it may be the rest of a password with a blank in it and no quotes around.
+            where = f"the key behind '{list(options)[-1]}'" if options else f"key '{key}'"
+            raise JaasError(f"Value not specified for {where} in JAAS config")
         options[key] = value.text
     tokens.expect(";", "JAAS config entry not terminated by semi-colon")
     return LoginModule(name, flag.lower(), options)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from broker.dev.polling import wait_until
 from network.client.connection import Connection, ConnectionFailed
@@ -29,7 +30,7 @@ from network.sasl.clients import client_mechanism
 from network.sasl.scram_credential import BY_CODE, MECHANISMS, salted_password
 from tests.support import wire
 from tests.support.cluster import CLOCK, HOST, Broker, Cluster
-from tests.support.sasl import LISTENER, USERS, logged_in, running_sasl_cluster, sasl_port
+from tests.support.sasl import LISTENER, USERS, logged_in, running_sasl_cluster, sasl_address, sasl_port
 
 OFFERED = ["OAUTHBEARER", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 SALT = b"0123456789abcdef"
@@ -298,6 +299,38 @@ def test_a_user_is_made_changed_and_deleted(broker: Broker, mechanism: str, user
     assert alter(broker, deletion(user, mechanism)) == {user: (ErrorCode.NONE, "")}
     assert described(broker, user) is ErrorCode.RESOURCE_NOT_FOUND
     assert wait_until(lambda: not lets_in(broker, mechanism, user, "second ü"), CLOCK, 5_000)
+
+
+def test_a_user_whom_a_scram_message_cannot_name(broker: Broker) -> None:
+    """Letters beyond ASCII: the user is made, shown and deleted, and nobody logs in by that name. PLAIN takes it."""
+    user = "jürgen"
+    assert alter(broker, upsertion(user, "x"), upsertion("behind", "x")) == {
+        user: (ErrorCode.NONE, ""), "behind": (ErrorCode.NONE, "")
+    }  # fmt: skip
+    assert described(broker, user) == {"SCRAM-SHA-256": 4096}
+    assert wait_until(lambda: lets_in(broker, "SCRAM-SHA-256", "behind", "x"), CLOCK, 5_000)
+    assert not lets_in(broker, "SCRAM-SHA-256", user, "x")
+    assert set(alter(broker, deletion(user), deletion("behind")).values()) == {(ErrorCode.NONE, "")}
+
+
+def test_passwords_are_taken_as_they_are(broker: Broker) -> None:
+    """No SASLprep: what RFC 4013 makes one password of are several. Another client agrees with ours."""
+    first, others = "pä\u00a0ﬁ\u00ad", ("pä ﬁ\u00ad", "pä\u00a0fi\u00ad", "pä\u00a0ﬁ", "pa\u0308\u00a0ﬁ\u00ad")
+    assert alter(broker, upsertion("prepared", first)) == {"prepared": (ErrorCode.NONE, "")}
+    assert wait_until(lambda: lets_in(broker, "SCRAM-SHA-256", "prepared", first), CLOCK, 5_000)
+    for other in others:
+        assert not lets_in(broker, "SCRAM-SHA-256", "prepared", other)
+    client = AdminClient(
+        {
+            "bootstrap.servers": sasl_address(broker),
+            "security.protocol": "sasl_plaintext",
+            "sasl.mechanism": "SCRAM-SHA-256",
+            "sasl.username": "prepared",
+            "sasl.password": first,
+        }
+    )
+    assert client.list_topics(timeout=20).brokers
+    alter(broker, deletion("prepared"))
 
 
 def test_changes_that_are_refused(broker: Broker) -> None:

@@ -26,7 +26,7 @@ MODULES = {
 MECHANISMS = ",".join(MODULES)
 LISTENER = "SASL_PLAINTEXT"
 
-USERS = {"alice": "alice-secret", "bob": "bob-secret", "o'b,r": 'p"a,ss'}
+USERS = {"alice": "alice-secret", "bob": "bob-secret", "o'b,r": 'p"a,ss', "jürgen": "päß"}
 """Users of PLAIN."""
 
 
@@ -62,8 +62,12 @@ def sasl_settings(broker_port: int, sasl_port: int, advertised: str = HOST, **mo
         f"{prefix}.oauthbearer.sasl.jaas.config": jaas("OAUTHBEARER", unsecuredLoginStringClaim_sub="admin"),
         **more,
     }
-    # What a properties file takes away has to be there twice.
-    return {name: value.replace("\\", "\\\\") for name, value in settings.items()}
+    return {name: _in_a_file(value) for name, value in settings.items()}
+
+
+def _in_a_file(value: str) -> str:
+    """What a properties file takes away has to be there twice, and Java's hold ASCII alone."""
+    return "".join(c if c.isascii() else f"\\u{ord(c):04x}" for c in value.replace("\\", "\\\\"))
 
 
 def sasl_port(broker: Broker) -> int:

@@ -8,22 +8,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from broker.config.keys import ConfigError
+from broker.config.listener_values import Levels
 from network.sasl import java_options
 from network.sasl.clients import LOGIN_MODULES
 from network.sasl.jaas import JaasError, LoginModule, parse_single
 from network.sasl.java_options import JaasFile
 
-if TYPE_CHECKING:
-    from broker.config.kafka_config import KafkaConfig
-
 KEY = "sasl.jaas.config"
 CONTEXT = "KafkaServer"
 
 
-def own_text(config: KafkaConfig, listener: str, mechanism: str, key: str) -> str | None:
+def own_text(config: Levels, listener: str, mechanism: str, key: str) -> str | None:
     """The value of a key for one mechanism of one listener; None if it has none of its own."""
     name = f"listener.name.{listener.lower()}.{mechanism.lower()}.{key}"
     for level in (config.dynamic_broker, config.dynamic_default, config.originals):
@@ -35,10 +32,16 @@ def own_text(config: KafkaConfig, listener: str, mechanism: str, key: str) -> st
 class JaasSources:
     """Finds the options of login modules. The file is read once."""
 
-    def __init__(self, config: KafkaConfig, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, config: Levels, environment: Mapping[str, str] | None = None) -> None:
         self._config = config
         self._environment = os.environ if environment is None else environment
         self._file: JaasFile | None = None
+
+    def over(self, config: Levels) -> JaasSources:
+        """The same file with other values."""
+        other = JaasSources(config, self._environment)
+        other._file = self._file
+        return other
 
     def options(self, listener: str, mechanism: str) -> Mapping[str, str]:
         """Raises `ConfigError`, without values, where nothing is configured or what is cannot be read."""

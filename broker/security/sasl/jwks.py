@@ -17,7 +17,7 @@ from network.json_text import parse_json
 
 if TYPE_CHECKING:
     from timer.clock import Clock
-    from timer.scheduler import Scheduler
+    from timer.scheduler import ScheduledTask, Scheduler
 
 logger = logging.getLogger(__name__)
 
@@ -70,22 +70,31 @@ class KeySet:
         self._keys: Mapping[str | None, VerificationKey] = {}
         self._tried_ms: int | None = None
         self._ask: Callable[[], None] | None = None
+        self._refreshing: ScheduledTask | None = None
         self._asking = False
         """Whether keys that were asked for are still on their way. One may take its time, and anybody can ask: without
         this the fetches of an issuer that does not answer would take all threads of the scheduler."""
 
-    def start(self, scheduler: Scheduler, refresh_ms: int) -> None:
-        """Fetch the keys now, and go on with it. Raises `ConfigError` if they cannot be had."""
+    def load(self) -> None:
+        """Fetch the keys for the first time. Raises `ConfigError` if they cannot be had."""
         try:
             self.refresh()
         except (OSError, ValueError) as error:
             raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url: {self._url} cannot be read: {error}") from None
-        scheduler.schedule("jwks-refresh", self._refresh_quietly, refresh_ms, refresh_ms)
+
+    def start(self, scheduler: Scheduler, refresh_ms: int) -> None:
+        """Fetch the keys from time to time, and when an unknown one is asked for."""
+        self._refreshing = scheduler.schedule("jwks-refresh", self._refresh_quietly, refresh_ms, refresh_ms)
 
         def ask() -> None:
             scheduler.schedule_once("jwks-refresh-now", self._refresh_asked)
 
         self._ask = ask
+
+    def stop(self) -> None:
+        """Nobody needs the keys any more."""
+        if self._refreshing is not None:
+            self._refreshing.cancel()
 
     def find(self, key_id: str | None) -> VerificationKey | None:
         """The key with this id. Without an id, the only key."""

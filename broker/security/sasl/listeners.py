@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from broker.config.keys import ConfigError
-from broker.config.listener_values import ListenerValues
+from broker.config.listener_values import Levels, ListenerValues
 from broker.security.kerberos_rules import RULES, PrincipalRules, own_authorization
 from broker.security.sasl.authenticator import AnswerVersions, MechanismSettings, SaslAuthenticator, SaslSettings
 from broker.security.sasl.jaas_sources import JaasSources, own_text
@@ -40,7 +40,6 @@ from network.sasl.scram_credential import MECHANISMS
 from network.sasl.unsecured_token import UnsecuredValidator
 
 if TYPE_CHECKING:
-    from broker.config.kafka_config import KafkaConfig
     from broker.security.scram_credentials import ScramCredentials
     from network.server.authenticator import Authenticator, AuthenticatorFactory
     from network.server.connection_info import ConnectionInfo
@@ -57,8 +56,13 @@ _SIGNED_HANDLERS = (
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler",
     "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerValidatorCallbackHandler",
 )
+_NEEDS = {plain.NAME: "authenticate", gssapi_exchange.NAME: "authorize", oauthbearer.NAME: "validate"}
+"""The method that a handler of a mechanism must have; those of SCRAM have `credential`."""
 
 Make = Callable[[], ServerMechanism]
+MakeSignedTokens = Callable[[str, ListenerValues, bool], SignedTokens]
+"""From a listener's name and values; the last says whether keys are fetched again from time to time. Raises
+`ConfigError`, also when there are no keys."""
 
 
 class SaslListeners:
@@ -66,12 +70,12 @@ class SaslListeners:
 
     def __init__(
         self,
-        config: KafkaConfig,
+        config: Levels,
         clock: Clock,
         credentials: ScramCredentials,
         find_token: Callable[[str], FindToken],
         answer_versions: AnswerVersions,
-        signed_tokens: Callable[[str], SignedTokens],
+        signed_tokens: MakeSignedTokens,
     ) -> None:
         """`find_token` is asked for what finds tokens of a mechanism, `signed_tokens` for what validates those of a
         listener."""
@@ -82,6 +86,25 @@ class SaslListeners:
         self._answer_versions = answer_versions
         self._signed_tokens = signed_tokens
         self._jaas = JaasSources(config)
+        self._is_trial = False
+        self._signed: dict[str, SignedTokens] = {}
+        """Those that are kept fresh, by their listeners."""
+
+    def check(self, listener: str, proposed: Levels) -> None:
+        """Whether a listener could be served with these values. Raises `ConfigError`. Nothing of it stays: handlers of
+        the user's own are loaded and not made."""
+        trial = SaslListeners(
+            proposed, self._clock, self._credentials, self._find_token, self._answer_versions, self._signed_tokens
+        )
+        trial._jaas = self._jaas.over(proposed)
+        trial._is_trial = True
+        trial.settings(listener)
+
+    def forget(self, listener: str) -> None:
+        """The listener is served no more."""
+        signed = self._signed.pop(listener, None)
+        if signed is not None:
+            signed.stop()
 
     def factory(self, listener: str) -> AuthenticatorFactory:
         """Raises `ConfigError` for what is missing or not served."""
@@ -149,7 +172,9 @@ class SaslListeners:
 
     def _oauthbearer(self, listener: str, options: Mapping[str, str], handler: str | None) -> Make:
         if handler in _SIGNED_HANDLERS:
-            signed = self._signed_tokens(listener)
+            signed = self._signed_tokens(listener, ListenerValues(self._config, listener), not self._is_trial)
+            if not self._is_trial:
+                self._signed[listener] = signed
             return lambda: OAuthBearerServer(signed.validate)
         if handler is None or handler == _UNSECURED_HANDLER:
             try:
@@ -157,11 +182,12 @@ class SaslListeners:
             except ValueError as error:
                 raise ConfigError(f"{oauthbearer.NAME} of the listener {listener}: {error}") from None
 
-            logger.warning(
-                "listener %s takes unsecured tokens of %s: whoever reaches it is whom they say they are",
-                listener,
-                oauthbearer.NAME,
-            )
+            if not self._is_trial:
+                logger.warning(
+                    "listener %s takes unsecured tokens of %s: whoever reaches it is whom they say they are",
+                    listener,
+                    oauthbearer.NAME,
+                )
 
             def validate(token: str) -> OAuthToken:
                 return unsecured.validate(token, self._clock.wall_ms())
@@ -177,6 +203,10 @@ class SaslListeners:
             own = load_class(name, text)
         except ValueError as error:
             raise ConfigError(str(error)) from None
+        if not callable(getattr(own, _NEEDS.get(mechanism, "credential"), None)):
+            raise ConfigError(f"{name}: {text} has no method {_NEEDS.get(mechanism, 'credential')}")
+        if self._is_trial:
+            return own
         made = own()
         configure = getattr(made, "configure", None)
         if configure is not None:

@@ -1,12 +1,18 @@
 """How this broker logs in to other brokers: `sasl.mechanism.inter.broker.protocol`, with the user that the login module
-of that mechanism names for the listener."""
+of that mechanism names for the listener.
+
+Both may change while the broker runs. Connections that are made from then on log in by the new values; those that are
+open stay, and authenticate again as they did.
+"""
 
 from __future__ import annotations
 
+import logging
+import socket
 from typing import TYPE_CHECKING, Any
 
 from broker.config.broker_keys import BROKER_KEYS
-from broker.config.honoured import OF_MECHANISMS
+from broker.config.honoured import OF_MECHANISMS, plain_name
 from broker.config.keys import ConfigError
 from broker.config.listener_values import ListenerValues
 from broker.security.sasl.jaas_sources import JaasSources, own_text
@@ -16,8 +22,10 @@ from network.sasl.login import login_wrapper
 
 if TYPE_CHECKING:
     from broker.config.kafka_config import KafkaConfig
-    from network.client.connection import SocketWrapper
+    from network.client.connection import Secured, SocketWrapper
     from timer.clock import Clock
+
+logger = logging.getLogger(__name__)
 
 KEY = "sasl.mechanism.inter.broker.protocol"
 
@@ -30,12 +38,36 @@ class PeerLogins:
         self._clock = clock
         self._jaas = JaasSources(config)
         self._made: dict[str, SocketWrapper] = {}
+        self._by = self._dynamic()
 
     def wrapper(self, listener: str) -> SocketWrapper:
         """Raises `ConfigError` for what is missing or not served."""
         if listener not in self._made:
             self._made[listener] = self._make(listener)
-        return self._made[listener]
+
+        def log_in(sock: socket.socket, host: str) -> Secured | socket.socket:
+            return self._made[listener](sock, host)
+
+        return log_in
+
+    def reload(self) -> None:
+        """Log in by the values that hold now. Where that is not possible the old login stays, with an error in the
+        log."""
+        by = self._dynamic()
+        if by == self._by:
+            return
+        self._by = by
+        for listener in self._made:
+            try:
+                self._made[listener] = self._make(listener)
+            except ConfigError as error:
+                logger.error("the new login to other brokers cannot be used, the old one stays: %s", error)
+
+    def _dynamic(self) -> dict[str, str]:
+        """What was set of SASL while the broker runs, which is all that can change."""
+        config = self._config
+        levels = {**config.dynamic_default, **config.dynamic_broker}
+        return {name: text for name, text in levels.items() if plain_name(name).startswith("sasl.")}
 
     def _make(self, listener: str) -> SocketWrapper:
         values = ListenerValues(self._config, listener)

@@ -43,6 +43,10 @@ class SignedTokens:
         self._rules = rules
         self._clock = clock
 
+    def stop(self) -> None:
+        """No token will be shown any more."""
+        self._keys.stop()
+
     def validate(self, token: str) -> OAuthToken:
         """Raises `InvalidTokenError`, whose text holds nothing of the token."""
         jwt, rules = self._jwt, self._rules

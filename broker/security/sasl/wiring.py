@@ -36,8 +36,7 @@ def make_sasl(context: BrokerContext, scheduler: Scheduler, credentials: ScramCr
             made = ApiVersionsResponse(error_code=int(error.code))
         return made.error_code == 0, made
 
-    def signed_tokens(listener: str) -> SignedTokens:
-        values = ListenerValues(config, listener)
+    def signed_tokens(listener: str, values: ListenerValues, keep_fresh: bool) -> SignedTokens:
         url = values[_URL]
         if not url:
             raise ConfigError(f"{_URL}: the listener {listener} has none, so no signed token could be checked")
@@ -50,7 +49,9 @@ def make_sasl(context: BrokerContext, scheduler: Scheduler, credentials: ScramCr
         )
         keys = KeySet(url, context.clock, values["sasl.oauthbearer.jwks.endpoint.retry.backoff.ms"])
         tokens = SignedTokens(keys, rules, context.clock)
-        keys.start(scheduler, values["sasl.oauthbearer.jwks.endpoint.refresh.ms"])
+        keys.load()
+        if keep_fresh:
+            keys.start(scheduler, values["sasl.oauthbearer.jwks.endpoint.refresh.ms"])
         return tokens
 
     def find_token(mechanism: str) -> FindToken:

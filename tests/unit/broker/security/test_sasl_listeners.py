@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from pathlib import Path
 from typing import Any, cast
@@ -10,6 +11,9 @@ import pytest
 
 from broker.config.kafka_config import KafkaConfig
 from broker.config.keys import ConfigError
+from broker.config.listener_values import ListenerValues, Proposed
+from broker.security.listener_trial import ListenerTrial
+from broker.security.listeners import ListenerSecurity
 from broker.security.peers import PeerSecurity
 from broker.security.sasl.jaas_sources import JaasSources
 from broker.security.sasl.jwks import KeySet
@@ -36,7 +40,7 @@ JAAS = "listener.name.out.{}.sasl.jaas.config"
 HANDLER = "listener.name.out.{}.sasl.server.callback.handler.class"
 
 
-def no_signed_tokens(listener: str) -> SignedTokens:
+def no_signed_tokens(listener: str, values: ListenerValues, keep_fresh: bool) -> SignedTokens:
     raise ConfigError(f"{listener} has no keys")
 
 
@@ -153,6 +157,65 @@ def test_tokens_that_anybody_can_make_are_not_taken_in_silence(caplog: pytest.Lo
     assert "not encrypted" not in caplog.text
     KeySet("http://issuer/keys", ManualClock(), 1)
     assert "http://issuer/keys is not encrypted" in caplog.text
+
+
+def proposed(config: KafkaConfig, dynamic: dict[str, str]) -> Proposed:
+    return Proposed(config, dynamic, config.merged(dynamic, {}))
+
+
+def test_a_listener_is_tried_with_values_that_do_not_hold_yet() -> None:
+    """Of what it would be made of nothing is made: this handler cannot be without its options."""
+    config = KafkaConfig({**BASE, "sasl.enabled.mechanisms": "SCRAM-SHA-256"})
+    security = ListenerSecurity(config, listeners({}))
+    (endpoint,) = (each for each in config.listeners if each.listener_name == "OUT")
+    trial = ListenerTrial(security)
+    dynamic = {
+        "sasl.enabled.mechanisms": "PLAIN",
+        JAAS.format("plain"): f"{PLAIN} required;",
+        HANDLER.format("plain"): f"{__name__}:OwnPasswords",
+    }
+    trial(endpoint, proposed(config, dynamic), False)
+    for name in dynamic:
+        with pytest.raises(ConfigError, match=r"(?i)out"):
+            trial(endpoint, proposed(config, {**dynamic, name: "nothing"}), False)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        there = endpoint.with_address("127.0.0.1", taken.getsockname()[1])
+        with pytest.raises(ConfigError, match="cannot bind listener OUT"):
+            trial(there, proposed(config, dynamic), True)
+        trial(there, proposed(config, dynamic), False)
+
+
+def test_a_new_login_to_other_brokers_that_cannot_be_used_leaves_the_old_one(caplog: pytest.LogCaptureFixture) -> None:
+    config = KafkaConfig(
+        {
+            **BASE,
+            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+            "sasl.mechanism.inter.broker.protocol": "PLAIN",
+            JAAS.format("plain"): f'{PLAIN} required username="a" password="alice-secret";',
+        }
+    )
+    peers = PeerSecurity(config, ManualClock())
+    wrap = peers.wrapper("OUT")
+    assert wrap is not None
+
+    def first_mechanism() -> bytes:
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            theirs.sendall(b"\0\0\0\1")  # no answer: the login ends with it
+            with pytest.raises(OSError, match="authentication"):
+                wrap(ours, "host")
+            return theirs.recv(1000)
+
+    assert b"PLAIN" in first_mechanism()
+    config.use_dynamic({"sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256"}, {})
+    peers.reload()
+    assert "the new login to other brokers cannot be used, the old one stays" in caplog.text
+    assert b"PLAIN" in first_mechanism()
+    login = {JAAS.format("scram-sha-256"): f'{SCRAM} required username="a" password="alice-secret";'}
+    config.use_dynamic({"sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256", **login}, {})
+    peers.reload()
+    assert b"SCRAM-SHA-256" in first_mechanism()
+    assert "-secret" not in caplog.text
 
 
 @pytest.mark.parametrize(

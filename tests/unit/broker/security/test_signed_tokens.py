@@ -50,8 +50,10 @@ def keys(tmp_path: Path) -> KeySet:
     return key_set(tmp_path, entry(RSA, "rsa"), entry(CURVE, "ec"), entry(RSA, "only-512", alg="RS512"))
 
 
-def signed(claims: dict[str, Any], key: Any = RSA, algorithm: str = "RS256", kid: str | None = "rsa") -> str:
-    return jwt.encode(claims, key, algorithm, headers={"kid": kid} if kid else None)
+def signed(
+    claims: dict[str, Any], key: Any = RSA, algorithm: str = "RS256", kid: str | None = "rsa", **headers: Any
+) -> str:
+    return jwt.encode(claims, key, algorithm, headers={"kid": kid, **headers} if kid else headers)
 
 
 def test_signed_tokens_are_taken(keys: KeySet) -> None:
@@ -120,6 +122,8 @@ REFUSED: dict[str, str] = {
     "a number": signed({**CLAIMS, "sub": "x", "scope": 5}),
     "tampered": signed(CLAIMS)[:-6] + "AAAAAA",
     "cut": signed(CLAIMS).rpartition(".")[0],
+    "what must be understood": signed(CLAIMS, crit=["exp"], exp=NOW + 60),
+    "what is not encoded": signed(CLAIMS, crit=["b64"], b64=False),
     "nothing": "",
 }
 
@@ -147,6 +151,7 @@ def test_keys_are_fetched_again_from_time_to_time_and_for_an_unknown_one() -> No
     scheduler = ManualScheduler(clock)
     scheduler.startup()
     keys = KeySet("https://issuer/keys", clock, 100, load)
+    keys.load()
     keys.start(scheduler, REFRESH_MS)
     tokens = SignedTokens(keys, TokenRules(), clock)
     served[:] = [entry(OTHER, "new")]
@@ -173,6 +178,7 @@ def test_anybody_can_ask_for_new_keys_but_they_are_fetched_once_at_a_time() -> N
     )
     clock = ManualClock()
     keys = KeySet("https://issuer/keys", clock, 100, lambda url: json.dumps({"keys": [entry(RSA, "rsa")]}).encode())
+    keys.load()
     keys.start(scheduler, REFRESH_MS)
     for _ in range(2):
         for _ in range(5):  # the issuer takes its time
@@ -183,11 +189,30 @@ def test_anybody_can_ask_for_new_keys_but_they_are_fetched_once_at_a_time() -> N
     assert keys.find("rsa") is not None
 
 
+def test_keys_that_nobody_needs_any_more_are_not_fetched() -> None:
+    loads: list[str] = []
+
+    def load(url: str) -> bytes:
+        loads.append(url)
+        return json.dumps({"keys": [entry(RSA, "rsa")]}).encode()
+
+    clock = ManualClock()
+    scheduler = ManualScheduler(clock)
+    scheduler.startup()
+    keys = KeySet("https://issuer/keys", clock, 100, load)
+    keys.load()
+    keys.start(scheduler, REFRESH_MS)
+    keys.stop()
+    clock.advance(REFRESH_MS)
+    scheduler.tick()
+    assert len(loads) == 1
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"keys": 5}', '{"keys": [5]}'])
 def test_what_is_no_jwks_ends_the_start(tmp_path: Path, text: str) -> None:
     (tmp_path / "jwks").write_text(text)
     keys = KeySet((tmp_path / "jwks").as_uri(), CLOCK, 100)
     with pytest.raises(ConfigError, match=r"jwks\.endpoint\.url"):
-        keys.start(ManualScheduler(ManualClock()), REFRESH_MS)
+        keys.load()
     with pytest.raises(ConfigError, match="URL"):
         KeySet("ftp://x", CLOCK, 100)

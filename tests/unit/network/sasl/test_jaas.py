@@ -38,6 +38,7 @@ def test_options(options: str, read: dict[str, str]) -> None:
         (f"{PLAIN} required password;", "Value not specified for key 'password'"),
         (f"{PLAIN} required password=;", "Value not specified for key 'password'"),
         (f"{PLAIN} required password=42;", "Value not specified for key 'password'"),
+        (f"{PLAIN} required username=alice password=my secret;", "Value not specified for the key behind 'password'"),
         (f"{PLAIN} required; {SCRAM} required;", "contains 2 login modules, should be 1 module"),
     ],
 )
