@@ -17,7 +17,9 @@ from broker.config.honoured import (
 from broker.config.keys import ConfigError, UpdateMode, parse_value
 from broker.config.listener_values import Levels, ListenerValues, Proposed
 from broker.config.listeners import TLS_PROTOCOLS, Endpoint
+from network.oauth.keys import HANDLER as LOGIN_HANDLER
 from network.oauth.keys import REFRESH_KEYS
+from network.oauth.keys import URL as TOKEN_URL
 from network.tls.settings import check_replaceable, read_settings
 from network.tls.stores import TlsConfigError
 
@@ -63,6 +65,8 @@ _ONLY_OF_LISTENERS = frozenset(
 )
 _LOADED_CLASSES = ("metric.reporters",)
 """Lists of classes: there are none to load."""
+_HANDLERS = ("sasl.client.callback.handler.class", LOGIN_HANDLER, "sasl.server.callback.handler.class")
+_URLS = ("sasl.oauthbearer.jwks.endpoint.url", TOKEN_URL)
 
 
 def validate_own(
@@ -70,6 +74,7 @@ def validate_own(
 ) -> None:
     """Check all dynamic overrides of this broker, which shall take the place of `before`. Raises `ConfigError`."""
     own = _checked(overrides, per_broker=True)
+    _check_reach(overrides, config)
     values = config.merged(overrides, config.dynamic_default)
     _check_listeners(before, overrides, values, config, check_listener)
     _check_tls(overrides, values, config)
@@ -103,6 +108,14 @@ def _checked(overrides: Mapping[str, str], *, per_broker: bool) -> dict[str, Any
         if name in _LOADED_CLASSES and own[name] != parse_value(BROKER_KEYS[name], BROKER_KEYS[name].default):
             raise ConfigError(f"{name}: {NOT_HONOURED[name].instead}")
     return own
+
+
+def _check_reach(overrides: Mapping[str, str], config: KafkaConfig) -> None:
+    """Who may change configs need not have a say in what code a broker runs and whom it asks: that is the file's."""
+    for name, text in overrides.items():
+        plain = plain_name(name)
+        if (plain in _URLS or (plain in _HANDLERS and ":" in text)) and text != config.originals.get(name):
+            raise ConfigError(f"{name} can only be set in the broker's file")
 
 
 def _check_values(values: Mapping[str, Any], own: Mapping[str, Any], config: KafkaConfig) -> None:
