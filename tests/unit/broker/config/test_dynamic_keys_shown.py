@@ -63,8 +63,6 @@ SHOWN = {
         "tests/contract/test_log_dirs.py::test_a_slow_move_is_seen_is_cancelled_and_survives_a_restart",
     "sasl.enabled.mechanisms": f"{SASL}::test_mechanisms_of_all_listeners_are_those_of_new_ones",
     "sasl.jaas.config": f"{SASL}::test_a_listener_with_a_login_is_added",
-    "sasl.mechanism.inter.broker.protocol":
-        "tests/cluster/test_sasl_mixed.py::test_brokers_log_in_to_each_other_by_another_mechanism",
     "ssl.keystore.location": CERTIFICATE,
     "transaction.partition.verification.enable": f"{EFFECTS}::test_partitions_of_transactions_are_verified",
 }  # fmt: skip
@@ -105,6 +103,7 @@ NOT_SHOWN = {
     "sasl.login.refresh.min.period.seconds": _LOGIN,
     "sasl.login.refresh.window.factor": _LOGIN,
     "sasl.login.refresh.window.jitter": _LOGIN,
+    "sasl.mechanism.inter.broker.protocol": _NONE,
     "ssl.cipher.suites": _TLS,
     "ssl.client.auth": _TLS,
     "ssl.enabled.protocols": _TLS,
