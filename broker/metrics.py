@@ -116,6 +116,20 @@ def _at(sample: list[float], fraction: float) -> float:
     return sample[low] + (sample[high] - sample[low]) * (position - low)
 
 
+class Part:
+    """A gauge that is one of `count` read together: `together` gives all of them."""
+
+    __slots__ = ("count", "place", "together")
+
+    def __init__(self, together: Callable[[], Sequence[float]], place: int, count: int) -> None:
+        self.together = together
+        self.place = place
+        self.count = count
+
+    def __call__(self) -> float:
+        return self.together()[self.place]
+
+
 Metric = Callable[[], float] | Meter | Histogram
 
 
@@ -136,6 +150,14 @@ class MetricsRegistry:
     def gauge(self, group: str, type_: str, name: str, fn: Callable[[], float], **tags: str) -> None:
         with self._lock:
             self._metrics[_name(group, type_, name, tags)] = fn
+            self._changes += 1
+
+    def gauges_together(
+        self, group: str, type_: str, names: Sequence[str], fn: Callable[[], Sequence[float]], **tags: str
+    ) -> None:
+        with self._lock:
+            for place, name in enumerate(names):
+                self._metrics[_name(group, type_, name, tags)] = Part(fn, place, len(names))
             self._changes += 1
 
     def meter(self, group: str, type_: str, name: str, **tags: str) -> Meter:

@@ -5,7 +5,7 @@ Group, type, name and tags are those of Kafka's metrics (``kafka.server:type=Bro
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 
@@ -28,6 +28,11 @@ class Metrics(Protocol):
 
     def gauge(self, group: str, type_: str, name: str, fn: Callable[[], float], **tags: str) -> None:
         """Register a value that is read when asked for."""
+
+    def gauges_together(
+        self, group: str, type_: str, names: Sequence[str], fn: Callable[[], Sequence[float]], **tags: str
+    ) -> None:
+        """Register values that are read together, in the order of their names."""
 
     def meter(self, group: str, type_: str, name: str, **tags: str) -> Meter:
         """A meter, made on first use."""
@@ -56,6 +61,11 @@ class NullMetrics:
     """A registry for those who want no metrics."""
 
     def gauge(self, group: str, type_: str, name: str, fn: Callable[[], float], **tags: str) -> None:
+        pass
+
+    def gauges_together(
+        self, group: str, type_: str, names: Sequence[str], fn: Callable[[], Sequence[float]], **tags: str
+    ) -> None:
         pass
 
     def meter(self, group: str, type_: str, name: str, **tags: str) -> Meter:

@@ -1,54 +1,38 @@
-"""The gauges of each partition held here, `kafka.cluster:type=Partition`. Nothing is worked out before one is read."""
+"""The gauges of each partition held here, `kafka.cluster:type=Partition`, and of all together, of
+`kafka.server:type=ReplicaManager`. Nothing is worked out before one is read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from broker.replication.partition import Partition
+from broker.replication.partitions import Partitions
 from log.topic_partition import TopicPartition
 from timer.metrics import Metrics
 
 _GROUP, _TYPE = "kafka.cluster", "Partition"
 
 
-# A scrape reads every one of them for every partition: without the partition's lock, as Kafka does, each value being
-# replaced as a whole, and with as few calls as can be.
+_NAMES = (
+    "UnderReplicated",
+    "InSyncReplicasCount",
+    "ReplicasCount",
+    "UnderMinIsr",
+    "AtMinIsr",
+    "LastStableOffsetLag",
+)
 
 
-def _under_replicated(partition: Partition) -> float:
-    return partition.is_under_replicated
-
-
-def _in_sync_replicas(partition: Partition) -> float:
-    return len(partition.isr_state.isr) if partition.is_leader else 0
-
-
-def _replicas(partition: Partition) -> float:
-    return partition.replication_factor if partition.is_leader else 0
-
-
-def _under_min_isr(partition: Partition) -> float:
-    return partition.is_under_min_isr
-
-
-def _at_min_isr(partition: Partition) -> float:
-    return partition.is_at_min_isr
-
-
-def _last_stable_offset_lag(partition: Partition) -> float:
+def _values(partition: Partition) -> tuple[float, ...]:
+    """In the order of `_NAMES`. A scrape reads them for every partition: without the partition's lock, as Kafka does,
+    each value being replaced as a whole, and with as few calls as can be."""
     log = partition.log
-    return 0 if log is None else log.last_stable_offset_lag
-
-
-_GAUGES: dict[str, Callable[[Partition], float]] = {
-    "UnderReplicated": _under_replicated,
-    "InSyncReplicasCount": _in_sync_replicas,
-    "ReplicasCount": _replicas,
-    "UnderMinIsr": _under_min_isr,
-    "AtMinIsr": _at_min_isr,
-    "LastStableOffsetLag": _last_stable_offset_lag,
-}
+    lag = 0 if log is None else log.last_stable_offset_lag
+    if partition.leader_id != partition.environment.broker_id:
+        return 0, 0, 0, 0, 0, lag
+    in_sync, replicas = len(partition.isr_state.isr), partition.replication_factor
+    spare = 1 if log is None else in_sync - partition.effective_min_isr
+    return replicas > in_sync, in_sync, replicas, spare < 0, spare == 0, lag
 
 
 class PartitionMetrics:
@@ -63,14 +47,50 @@ class PartitionMetrics:
 
     def add(self, partition: Partition) -> None:
         tags = _tags(partition.topic_partition)
-        for name, value in _GAUGES.items():
-            self._metrics.gauge(_GROUP, _TYPE, name, partial(value, partition), **tags)
+        self._metrics.gauges_together(_GROUP, _TYPE, _NAMES, partial(_values, partition), **tags)
 
     def remove(self, tp: TopicPartition) -> None:
         tags = _tags(tp)
-        for name in _GAUGES:
+        for name in _NAMES:
             self._metrics.remove(_GROUP, _TYPE, name, **tags)
 
 
 def _tags(tp: TopicPartition) -> dict[str, str]:
     return {"topic": tp.topic, "partition": str(tp.partition)}
+
+
+COUNTS = (
+    "LeaderCount",
+    "PartitionCount",
+    "OfflineReplicaCount",
+    "UnderReplicatedPartitions",
+    "UnderMinIsrPartitionCount",
+    "AtMinIsrPartitionCount",
+    "PartitionsWithLateTransactionsCount",
+    "ProducerIdCount",
+    "ReassigningPartitions",
+)
+
+
+def counts(partitions: Partitions) -> tuple[float, ...]:
+    """In the order of `COUNTS`, by one walk."""
+    slots = list(partitions.slots.values())
+    leaders = under_replicated = under_min = at_min = late = producers = reassigning = offline = 0
+    for slot in slots:
+        if not isinstance(slot, Partition):
+            offline += 1
+            continue
+        log = slot.log
+        if log is not None:
+            producers += log.producers.producer_count
+        if not slot.is_leader:
+            continue
+        leaders += 1
+        under_replicated += slot.is_under_replicated
+        reassigning += slot.is_reassigning
+        if log is not None:
+            spare = len(slot.isr_state.isr) - slot.effective_min_isr
+            under_min += spare < 0
+            at_min += spare == 0
+            late += log.has_late_transaction()
+    return leaders, len(slots), offline, under_replicated, under_min, at_min, late, producers, reassigning

@@ -7,7 +7,7 @@ everything that changes slots: LeaderAndIsr, StopReplica, UpdateMetadata, direct
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 from broker.replication.partition import Partition
@@ -33,14 +33,12 @@ class Partitions:
         self.slots: dict[TopicPartition, Partition | OfflineSlot] = {}
         self._is_known = is_known
 
-    def online(self) -> Iterator[Partition]:
-        for slot in list(self.slots.values()):
-            if isinstance(slot, Partition):
-                yield slot
+    def online(self) -> list[Partition]:
+        return [slot for slot in list(self.slots.values()) if isinstance(slot, Partition)]
 
-    def leaders(self) -> Iterator[Partition]:
+    def leaders(self) -> list[Partition]:
         """The online partitions that this broker leads."""
-        return (partition for partition in self.online() if partition.is_leader)
+        return [each for each in self.online() if each.leader_id == each.environment.broker_id]
 
     def get(self, tp: TopicPartition) -> Partition | None:
         """The online partition, else `None`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from broker.replication.log_dirs.moves import LogDirMoves
 from broker.replication.metrics import ReplicaMetrics
 from broker.replication.partition import Partition
 from broker.replication.partition_environment import AlterPartitionSender, IsrMeters
-from broker.replication.partition_metrics import PartitionMetrics
+from broker.replication.partition_metrics import COUNTS, PartitionMetrics, counts
 from broker.replication.partitions import OFFLINE, Partitions
 from broker.replication.replica_traffic import ReplicaTraffic
 from broker.replication.results import (
@@ -101,7 +101,7 @@ class ReplicaManager:
         self._action_queue = action_queue
         self._checkpointing = False
         self.log_dir_moves = LogDirMoves(config, partitions, log_manager, delayed.check_all, clock, metrics, workers)
-        _register_gauges(self, metrics)
+        metrics.gauges_together("kafka.server", "ReplicaManager", COUNTS, partial(counts, partitions))
 
     # ------------------------------------------------------------------ life
 
@@ -427,32 +427,3 @@ class ReplicaManager:
             self.delayed.delete_records.try_complete_else_watch(operation, list(offsets))
         else:
             callback(results)
-
-
-def _register_gauges(manager: ReplicaManager, metrics: Metrics) -> None:
-    def count(condition: Callable[[Partition], bool]) -> Callable[[], float]:
-        return lambda: float(sum(1 for partition in manager.partitions.leaders() if condition(partition)))
-
-    def gauge(name: str, fn: Callable[[], float]) -> None:
-        metrics.gauge("kafka.server", "ReplicaManager", name, fn)
-
-    gauge("LeaderCount", count(lambda partition: True))
-    gauge("PartitionCount", lambda: float(len(manager.partitions.slots)))
-    gauge(
-        "OfflineReplicaCount",
-        lambda: float(sum(1 for slot in list(manager.partitions.slots.values()) if slot is OFFLINE)),
-    )
-    gauge("UnderReplicatedPartitions", count(lambda partition: partition.is_under_replicated))
-    gauge("UnderMinIsrPartitionCount", count(lambda partition: partition.is_under_min_isr))
-    gauge("AtMinIsrPartitionCount", count(lambda partition: partition.is_at_min_isr))
-    gauge(
-        "PartitionsWithLateTransactionsCount",
-        count(lambda partition: partition.log is not None and partition.log.has_late_transaction()),
-    )
-    gauge(
-        "ProducerIdCount",
-        lambda: float(
-            sum(each.log.producers.producer_count for each in manager.partitions.online() if each.log is not None)
-        ),
-    )
-    gauge("ReassigningPartitions", count(lambda partition: partition.is_reassigning))

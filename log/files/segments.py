@@ -20,6 +20,8 @@ class LogSegments:
         # Both lists, replaced together; never changed once published.
         self._state: tuple[list[int], list[LogSegment]] = ([], [])
         self._active: LogSegment | None = None
+        self._sealed = (self._state, 0)
+        """The bytes of all but the last segment, which grow no more, and the lists that they were counted in."""
 
     def add(self, segment: LogSegment) -> LogSegment | None:
         """Insert `segment`; returns the one with the same base offset that it replaces."""
@@ -104,7 +106,10 @@ class LogSegments:
 
     @property
     def size_in_bytes(self) -> int:
-        return sum(segment.size for segment in self._state[1])
+        state, sealed = self._state, self._sealed
+        if sealed[0] is not state:
+            sealed = self._sealed = (state, sum(segment.size for segment in state[1][:-1]))
+        return sealed[1] + state[1][-1].records.size if state[1] else 0
 
     def __iter__(self) -> Iterator[LogSegment]:
         return iter(self._state[1])

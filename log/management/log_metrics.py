@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from log.partition_log import PartitionLog
 
 GROUP = "kafka.log"
+_NAMES = ("NumLogSegments", "LogStartOffset", "LogEndOffset", "Size")
 
 
 class LogMetrics:
@@ -37,14 +38,7 @@ class LogMetrics:
             self._metrics.gauge(GROUP, "LogManager", "remainingSegmentsToRecover", fn, **tags)
 
     def add_log(self, log: PartitionLog) -> None:
-        gauges: dict[str, Callable[[], float]] = {
-            "NumLogSegments": lambda: log.number_of_segments,
-            "LogStartOffset": lambda: log.log_start_offset,
-            "LogEndOffset": lambda: log.log_end_offset,
-            "Size": lambda: log.size,
-        }
-        for name, fn in gauges.items():
-            self._metrics.gauge(GROUP, "Log", name, fn, **_tags(log))
+        self._metrics.gauges_together(GROUP, "Log", _NAMES, partial(_values, log), **_tags(log))
 
     def remove_log(self, log: PartitionLog) -> None:
         self.remove_tags(self.tags_of(log))
@@ -54,8 +48,15 @@ class LogMetrics:
         return _tags(log)
 
     def remove_tags(self, tags: Mapping[str, str]) -> None:
-        for name in ("NumLogSegments", "LogStartOffset", "LogEndOffset", "Size"):
+        for name in _NAMES:
             self._metrics.remove(GROUP, "Log", name, **tags)
+
+
+def _values(log: PartitionLog) -> tuple[float, ...]:
+    """In the order of `_NAMES`; a scrape reads them for every log."""
+    local = log.local
+    segments = local.segments
+    return len(segments), log.log_start_offset, local.end.message_offset, segments.size_in_bytes
 
 
 def _segments_left(progress: LoadProgress, thread: int) -> float:

@@ -6,7 +6,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from network.protocol.header import RequestHeader, encode_request
@@ -48,6 +48,12 @@ class RecordingMetrics:
 
     def gauge(self, group: str, type_: str, name: str, fn: Callable[[], float], **tags: str) -> None:
         self.gauges[(group, type_, name, *sorted(tags.items()))] = fn
+
+    def gauges_together(
+        self, group: str, type_: str, names: Sequence[str], fn: Callable[[], Sequence[float]], **tags: str
+    ) -> None:
+        for place, name in enumerate(names):
+            self.gauge(group, type_, name, lambda place=place: fn()[place], **tags)  # type: ignore[misc]
 
     def meter(self, group: str, type_: str, name: str, **tags: str) -> Recorded:
         return self.recorded.setdefault((group, type_, name, *sorted(tags.items())), Recorded())

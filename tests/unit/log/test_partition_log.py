@@ -73,6 +73,23 @@ def test_segments_roll_and_reads_do_not_cross_them(harness: Harness, log: Partit
         assert (harness.partition_dir / f"{base:020d}.timeindex").stat().st_size >= 12
 
 
+def test_the_size_is_that_of_all_files(harness: Harness, log: PartitionLog) -> None:
+    """After each append, and each change of which segments there are."""
+
+    def files() -> int:
+        return sum(path.stat().st_size for path in harness.partition_dir.glob("*.log"))
+
+    for value in values(40):
+        append(log, value)
+        assert log.size == files()
+    truncate_to(log, segment_bases(log)[2] + 1)
+    assert log.size == files() > 0
+    append(log, b"after")
+    assert log.size == files()
+    truncate_fully_and_start_at(log, 7)
+    assert log.size == 0
+
+
 def test_limits_of_a_read(log: PartitionLog) -> None:
     for value in values(5):
         append(log, value)

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
 
+import pytest
+from prometheus_client import REGISTRY, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from broker.http.exposition import CONTENT_TYPE, Exposition
 from broker.http.messages import HttpRequest
+from broker.http.process import open_files
 from broker.metrics import MetricsRegistry
 
 ASKED = HttpRequest("/metrics", {}, {})
@@ -73,6 +79,21 @@ def test_the_process_and_its_collector_are_shown() -> None:
     assert value(text, "process_resident_memory_bytes") > 1_000_000
     assert value(text, "process_open_fds") > 0
     assert ("python_gc_collections_total", frozenset({("generation", "2")})) in samples(text)
+    theirs = samples(generate_latest(REGISTRY).decode())
+    ours = {key: each for key, each in samples(text).items() if key[0].startswith(("process_", "python_"))}
+    assert ours.keys() == {key for key in theirs if not key[0].endswith("_created")}
+    for name in ("process_open_fds", "process_max_fds", "process_start_time_seconds", "process_cpu_seconds_total"):
+        assert ours[name, frozenset()] == pytest.approx(theirs[name, frozenset()], abs=3)
+
+
+def test_open_files_are_counted_by_either_way(tmp_path: Path) -> None:
+    """A directory of a file system whose directories have no size is one of an older kernel."""
+    with open(tmp_path / "one", "wb"):
+        before = open_files()
+        with open(tmp_path / "two", "wb"):
+            assert open_files() == before + 1
+            assert len(os.listdir("/proc/self/fd")) in range(before, before + 3)
+    assert open_files(Path("/proc/self/task")) == len(os.listdir("/proc/self/task"))
 
 
 def test_series_of_partitions_can_be_left_out() -> None:
@@ -116,3 +137,42 @@ def test_a_page_longer_than_a_slice_is_whole() -> None:
     assert [found["kafka_log_log_size", frozenset({("topic", "t"), ("partition", str(n))})] for n in range(3000)] == [
         *range(3000)
     ]
+
+
+def test_what_is_read_together_is_read_once_and_stands_with_its_family() -> None:
+    metrics, asked = MetricsRegistry(), []
+
+    def read(number: int) -> tuple[float, float]:
+        asked.append(number)
+        return number, -number
+
+    for number in range(700):
+        tags = {"topic": "t", "partition": str(number)}
+        metrics.gauges_together("kafka.log", "Log", ("Size", "Start"), partial(read, number), **tags)
+        metrics.gauge("kafka.log", "Log", "End", lambda number=number: 2 * number, **tags)  # type: ignore[misc]
+    metrics.gauge("kafka.log", "Log", "Size", lambda: 7, topic="t", partition="3")
+    metrics.remove("kafka.log", "Log", "Start", topic="t", partition="4")
+    exposition = Exposition(metrics)
+    for _ in range(2):
+        asked.clear()
+        text = page(exposition)
+        found = samples(text)
+        for number in range(700):
+            labels = frozenset({("topic", "t"), ("partition", str(number))})
+            assert found["kafka_log_log_size", labels] == (7 if number == 3 else number)
+            assert found.get(("kafka_log_log_start", labels)) == (None if number == 4 else -number)
+            assert found["kafka_log_log_end", labels] == 2 * number
+        assert text.count("# TYPE kafka_log_log_size ") == 1
+        # Two stand at the end of one slice and the beginning of the next.
+        assert len(asked) <= 700 + 4
+
+
+def test_what_is_read_together_and_cannot_be_takes_nothing_else_with_it() -> None:
+    def broken() -> tuple[float, float]:
+        raise OSError("the directory is gone")
+
+    metrics = registry()
+    metrics.gauges_together("kafka.log", "Log", ("Start", "End"), broken, topic="a", partition="0")
+    text = page(Exposition(metrics))
+    assert value(text, "kafka_log_log_size", topic="b", partition="0") == 2**53
+    assert "kafka_log_log_start{" not in text

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -450,6 +450,12 @@ class Gauges(NullMetrics):
 
     def gauge(self, group: str, type_: str, name: str, fn: Callable[[], float], **tags: str) -> None:
         self.found[(type_, name, *(f"{k}={v}" for k, v in sorted(tags.items())))] = fn
+
+    def gauges_together(
+        self, group: str, type_: str, names: Sequence[str], fn: Callable[[], Sequence[float]], **tags: str
+    ) -> None:
+        for place, name in enumerate(names):
+            self.gauge(group, type_, name, lambda place=place: fn()[place], **tags)  # type: ignore[misc]
 
     def remove(self, group: str, type_: str, name: str, **tags: str) -> None:
         self.found.pop((type_, name, *(f"{k}={v}" for k, v in sorted(tags.items()))), None)
