@@ -26,12 +26,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from network.client.cluster_client import GROUP_COORDINATOR, ClusterClient
+from network.client.cluster_client import ClusterClient
+from network.client.group_offsets import Committed, commit_offsets, fetch_offsets
 from network.protocol.errors import ApiError, ErrorCode
-from network.protocol.messages.offset_fetch import OffsetFetchRequest
 from spark_jobs.encode import records as enc
 from spark_jobs.encode.encoder import Slices
-from spark_jobs.group_offsets import FETCH_VERSION, commit_offsets
+from spark_jobs.options import Partition
 from spark_jobs.transaction import Transaction, TransactionError
 from spark_jobs.write_options import WriteOptions
 from timer.clock import Clock
@@ -144,13 +144,15 @@ def last_marker(client: ClusterClient, clock: Clock, options: WriteOptions, grou
 
     Raises ApiError, also when that lasts longer than kafka.max.block.ms, and OSError.
     """
-    request = OffsetFetchRequest(group_id=group, topics=None, require_stable=True)
     deadline = clock.monotonic_ms() + options.max_block_ms
     pause = threading.Condition()
     while True:
-        answer = client.call_coordinator(group, GROUP_COORDINATOR, request, max_version=FETCH_VERSION)
-        places = [(topic.name, each) for topic in answer.topics for each in topic.partitions]
-        wrong = {ErrorCode.of(code) for code in (answer.error_code, *(each.error_code for _, each in places)) if code}
+        places: dict[Partition, Committed] = {}
+        try:
+            places = fetch_offsets(client, group, stable=True)
+            wrong = {each.error for each in places.values()} - {ErrorCode.NONE}
+        except ApiError as error:
+            wrong = {error.code}
         if not wrong:
             break
         code = min(wrong, key=lambda each: each.retriable)
@@ -159,9 +161,9 @@ def last_marker(client: ClusterClient, clock: Clock, options: WriteOptions, grou
         with pause:
             clock.wait(pause, _BACKOFF_MS)
     found = [
-        Marker(each.committed_offset - 1, topic, **json.loads(each.metadata))
-        for topic, each in places
-        if each.committed_offset >= 0 and each.metadata
+        Marker(each.offset - 1, topic, **json.loads(each.metadata))
+        for (topic, _), each in places.items()
+        if each.offset >= 0 and each.metadata
     ]
     return max(found, key=lambda marker: marker.batch, default=None)
 

@@ -11,14 +11,9 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from network.client.cluster_client import GROUP_COORDINATOR, ClusterClient
+from network.client.cluster_client import ClusterClient
+from network.client.group_offsets import commit_offsets, fetch_offsets
 from network.protocol.errors import ApiError, ErrorCode
-from network.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from network.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from spark_jobs.options import Partition
 from timer.clock import Clock
 
@@ -28,8 +23,6 @@ logger = logging.getLogger(__name__)
 # left alone.
 COMMIT_TIMEOUT_MS = 3_000
 PAUSE_MS = 10_000
-FETCH_VERSION = 7  # the last that asks for one group
-_COMMIT_VERSION = 8
 _CURES = {
     ErrorCode.UNKNOWN_MEMBER_ID: "the group has living members: give the query a group of its own",
     ErrorCode.ILLEGAL_GENERATION: "the group has living members: give the query a group of its own",
@@ -45,58 +38,12 @@ def committed_offsets(
 
     Raises ApiError, also UNSTABLE_OFFSET_COMMIT while a transaction is about to change one, and OSError.
     """
-    topics = [OffsetFetchRequestTopic(name=n, partition_indexes=p) for n, p in _by_topic(partitions).items()]
-    request = OffsetFetchRequest(group_id=group, topics=topics, require_stable=True)
-    answer = client.call_coordinator(group, GROUP_COORDINATOR, request, timeout_ms, max_version=FETCH_VERSION)
-    _check(answer.error_code, group)
     found = {}
-    for topic in answer.topics:
-        for each in topic.partitions:
-            _check(each.error_code, group)
-            if each.committed_offset >= 0:
-                found[topic.name, each.partition_index] = each.committed_offset
-    return found
-
-
-def commit_offsets(
-    client: ClusterClient, group: str, offsets: Mapping[Partition, tuple[int, str]], timeout_ms: int | None = None
-) -> dict[Partition, ErrorCode]:
-    """Commit offsets, each with a text beside it, as an administrator does; how each partition was answered.
-
-    Raises ApiError and OSError.
-    """
-    topics = [
-        OffsetCommitRequestTopic(
-            name=topic,
-            partitions=[
-                OffsetCommitRequestPartition(
-                    partition_index=number,
-                    committed_offset=offsets[topic, number][0],
-                    committed_metadata=offsets[topic, number][1],
-                )
-                for number in numbers
-            ],
-        )
-        for topic, numbers in _by_topic(offsets).items()
-    ]
-    request = OffsetCommitRequest(group_id=group, topics=topics)
-    answer = client.call_coordinator(group, GROUP_COORDINATOR, request, timeout_ms, max_version=_COMMIT_VERSION)
-    return {
-        (topic.name, each.partition_index): ErrorCode.of(each.error_code)
-        for topic in answer.topics
-        for each in topic.partitions
-    }
-
-
-def _check(code: int, group: str) -> None:
-    if code:
-        raise ApiError(ErrorCode.of(code), f"offsets of group {group}")
-
-
-def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for topic, partition in sorted(partitions):
-        found.setdefault(topic, []).append(partition)
+    for place, each in fetch_offsets(client, group, partitions, stable=True, timeout_ms=timeout_ms).items():
+        if each.error is not ErrorCode.NONE:
+            raise ApiError(each.error, f"offsets of group {group}")
+        if each.offset >= 0:
+            found[place] = each.offset
     return found
 
 

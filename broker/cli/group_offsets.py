@@ -11,22 +11,15 @@ from typing import Any
 from broker.cli.client import describe
 from broker.cli.errors import CommandError
 from log.topic_partition import TopicPartition
-from network.client.cluster_client import GROUP_COORDINATOR, ClusterClient, ClusterUnavailable
-from network.protocol.errors import ErrorCode
+from network.client import group_offsets
+from network.client.cluster_client import ClusterClient, ClusterUnavailable
+from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from network.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from network.protocol.messages.offset_fetch import OffsetFetchRequest
 from timer.clock import SystemClock
 
 EARLIEST, LATEST = -2, -1
 _LEADER_ROUNDS = 5
 _LEADER_ROUND_MS = 3_000
-# Later versions of OffsetFetch name several groups in another way.
-_ONE_GROUP = 7
 _CLOCK = SystemClock()
 
 _DURATION = re.compile(
@@ -95,16 +88,11 @@ def as_partitions(client: ClusterClient, topics: Iterable[str]) -> list[TopicPar
 
 def committed_offsets(client: ClusterClient, group: str) -> dict[TopicPartition, int]:
     """All offsets of a group."""
-    request = OffsetFetchRequest(group_id=group, topics=None)
-    found = client.call_coordinator(group, GROUP_COORDINATOR, request, max_version=_ONE_GROUP)
-    if found.error_code:
-        raise CommandError(f"{group}: {describe(found.error_code, None)}")
-    return {
-        TopicPartition(topic.name, partition.partition_index): partition.committed_offset
-        for topic in found.topics
-        for partition in topic.partitions
-        if partition.committed_offset >= 0
-    }
+    try:
+        found = group_offsets.fetch_offsets(client, group)
+    except ApiError as error:
+        raise CommandError(f"{group}: {describe(error.code, None)}") from None
+    return {TopicPartition(*place): each.offset for place, each in found.items() if each.offset >= 0}
 
 
 def end_offsets(client: ClusterClient, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -183,16 +171,8 @@ def _ask_leader(
 
 def commit_offsets(client: ClusterClient, group: str, offsets: Mapping[TopicPartition, int]) -> list[int]:
     """Set the offsets of a group without members. Returns the error codes of those that were refused."""
-    by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
-    for tp, offset in offsets.items():
-        entry = OffsetCommitRequestPartition(
-            partition_index=tp.partition, committed_offset=offset, committed_metadata=""
-        )
-        by_topic.setdefault(tp.topic, []).append(entry)
-    topics = [OffsetCommitRequestTopic(name=name, partitions=each) for name, each in by_topic.items()]
-    request = OffsetCommitRequest(group_id=group, topics=topics)
-    answer = client.call_coordinator(group, GROUP_COORDINATOR, request)
-    return [each.error_code for topic in answer.topics for each in topic.partitions if each.error_code]
+    answers = group_offsets.commit_offsets(client, group, {place: (offset, "") for place, offset in offsets.items()})
+    return [code for code in answers.values() if code is not ErrorCode.NONE]
 
 
 def new_offsets(

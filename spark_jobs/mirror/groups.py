@@ -8,11 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from network.client.cluster_client import GROUP_COORDINATOR, ClusterClient
+from network.client.cluster_client import ClusterClient
+from network.client.group_offsets import commit_offsets, fetch_offsets
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.list_groups import ListGroupsRequest
-from network.protocol.messages.offset_fetch import OffsetFetchRequest
-from spark_jobs.group_offsets import FETCH_VERSION, commit_offsets
 from spark_jobs.mirror.translation import Stretch, translated
 from spark_jobs.options import Partition
 
@@ -40,15 +39,8 @@ def groups_of(client: ClusterClient, pattern: str) -> list[str]:
 
 def committed(client: ClusterClient, group: str) -> dict[Partition, tuple[int, str]]:
     """All offsets of a group, with what was committed beside them. Raises ApiError."""
-    request = OffsetFetchRequest(group_id=group, topics=None)
-    answer = client.call_coordinator(group, GROUP_COORDINATOR, request, max_version=FETCH_VERSION)
-    if answer.error_code:
-        raise ApiError(ErrorCode.of(answer.error_code), f"offsets of group {group}")
     return {
-        (topic.name, each.partition_index): (each.committed_offset, each.metadata or "")
-        for topic in answer.topics
-        for each in topic.partitions
-        if each.committed_offset >= 0
+        place: (each.offset, each.metadata) for place, each in fetch_offsets(client, group).items() if each.offset >= 0
     }
 
 
