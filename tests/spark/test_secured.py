@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import signal
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,16 @@ from network.client.security import client_security
 from network.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from tests.spark import connector
 from tests.spark.topics import in_order
+from tests.support.certificates import Authority
 from tests.support.cluster import CLOCK, HOST
 from tests.support.dev_command import Command
+from tests.support.sasl import jaas
+from tests.support.token_server import AUDIENCE, TokenServer
 
 SECRET = "delegation.token.secret.key=of-all-brokers"
 TOPIC = "orders"
+HANDLERS = "org.apache.kafka.common.security.oauthbearer"
+CLIENT_SECRETS = {"alice": "alice-at-the-provider", "bob": "bob-at-the-provider"}
 
 
 class Secured:
@@ -35,7 +41,18 @@ class Secured:
     def __init__(self, directory: Path) -> None:
         self.state = directory / "state"
         self.files = directory / "data" / "security"
-        arguments = ("--secure", "--brokers", "1", "--port", "0", "--override", SECRET)
+        self.provider = provider(directory)
+        prefix = "listener.name.sasl_ssl.oauthbearer.sasl"
+        overrides = {
+            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512,OAUTHBEARER",
+            f"{prefix}.jaas.config": jaas("OAUTHBEARER"),
+            f"{prefix}.server.callback.handler.class": f"{HANDLERS}.OAuthBearerValidatorCallbackHandler",
+            "sasl.oauthbearer.jwks.endpoint.url": self.provider.write_jwks(directory / "jwks.json").as_uri(),
+            "sasl.oauthbearer.expected.audience": AUDIENCE,
+        }
+        arguments = ["--secure", "--brokers", "1", "--port", "0", "--override", SECRET]
+        for name, value in overrides.items():
+            arguments += ["--override", f"{name}={value}"]
         self.command = Command(directory, "dev", *arguments, "--data-dir", str(self.files.parent))
         self.bootstrap = self.command.wait_ready()[1]
 
@@ -43,12 +60,35 @@ class Secured:
         found: dict[str, str] = json.loads((self.files / f"{user}.spark.json").read_text())
         return found
 
+    def by_token(self, user: str, secret: str | None = None) -> dict[str, str]:
+        """As `options`, with a token that the identity provider gives for the user's secret there."""
+        trust = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.provider.authority_file)}
+        login = jaas("OAUTHBEARER", clientId=user, clientSecret=secret or CLIENT_SECRETS[user], **trust)
+        return {
+            **self.options(user),
+            "kafka.sasl.mechanism": "OAUTHBEARER",
+            "kafka.sasl.jaas.config": login,
+            "kafka.sasl.login.callback.handler.class": f"{HANDLERS}.secured.OAuthBearerLoginCallbackHandler",
+            "kafka.sasl.oauthbearer.token.endpoint.url": self.provider.url,
+        }
+
     def client(self, user: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads((self.files / f"{user}.json").read_text())
         return found
 
     def passwords(self) -> list[str]:
-        return list(parse_properties((self.files / "passwords.properties").read_text()).values())
+        own = parse_properties((self.files / "passwords.properties").read_text()).values()
+        return [*own, *CLIENT_SECRETS.values()]
+
+
+def provider(directory: Path) -> TokenServer:
+    """An identity provider with a certificate of its own."""
+    authority = Authority()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority.issue().pem_file(directory / "provider.pem"))
+    made = TokenServer(CLIENT_SECRETS, context)
+    made.authority_file = authority.pem_file(directory / "provider-ca.pem")
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +103,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         assert producer.flush(60) == 0
         yield made
     finally:
+        made.provider.close()
         if made.command.process.poll() is None:
             made.command.end(signal.SIGTERM)
 
@@ -119,9 +160,37 @@ def test_what_is_wrong_is_told_without_secrets(spark: Any, secured: Secured) -> 
 
 
 def other_authority(secured: Secured) -> Path:
-    from tests.support.certificates import Authority
-
     return Authority("Another CA").pem_file(secured.files / "other-ca.pem")
+
+
+def test_tokens_of_an_identity_provider(spark: Any, secured: Secured, tmp_path: Path) -> None:
+    """A stream copies the topic with tokens of bob and alice; Spark's connector reads with the same options."""
+    connector.require()
+    allowed = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+    spark._jvm.java.lang.System.setProperty(allowed, secured.provider.url)
+    bob = secured.by_token("bob")
+    stream = spark.readStream.format("odradek").options(**bob, startingOffsets="earliest", subscribe=TOPIC).load()
+    sink = stream.select("key", "value").writeStream.format("odradek").options(**secured.by_token("alice"))
+    sink = sink.options(topic="by-token", checkpointLocation=str(tmp_path / "checkpoint"))
+    query = sink.trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+    assert query.exception() is None
+    told = str(query.lastProgress) + query._jsq.explainInternal(True)
+    theirs, ours = (
+        in_order(spark.read.format(name).options(**bob, subscribe="by-token").load().collect())
+        for name in ("kafka", "odradek")
+    )
+    assert sorted(bytes(row.value) for row in ours) == sorted(b"value %d" % n for n in range(200))
+    assert ours == theirs
+    assert {name for name, _ in secured.provider.asked} == set(CLIENT_SECRETS)
+    wrong = secured.by_token("bob", "a-guess")
+    with pytest.raises(Exception, match=r"answers 401 \(invalid_client\)") as failure:
+        read(spark, wrong).collect()
+    told += str(failure.value)
+    with pytest.raises(Exception, match="_AUTHORIZATION_FAILED"):
+        read(spark, bob).select("value").write.format("odradek").mode("append").options(**bob, topic=TOPIC).save()
+    for secret in [*secured.passwords(), "a-guess"]:
+        assert secret not in told
 
 
 def test_a_delegation_token(spark: Any, secured: Secured) -> None:
