@@ -27,13 +27,26 @@ import json, pathlib, sys
 import broker, controller
 from pyspark.sql import SparkSession
 
-bootstrap, topic, target, data = sys.argv[1:]
+bootstrap, topic, target, data, many = sys.argv[1:]
 spark = SparkSession.builder.getOrCreate()
 result = {"mine": broker.MINE and controller.MINE}
 
-def load():
+def load(topic=topic, **options):
     return spark.read.format("odradek").options(
-        **{"kafka.bootstrap.servers": bootstrap, "subscribe": topic}).load()
+        **{"kafka.bootstrap.servers": bootstrap, "subscribe": topic}, **options).load()
+
+def last_words(batches):
+    import os, signal
+    for number, batch in enumerate(batches):
+        yield batch
+        if number == 2:
+            try:
+                os.close(os.open(f"{many}.killed", os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                continue
+            # Of a worker the parent is Spark's daemon, whose parent is the executor.
+            daemon = pathlib.Path(f"/proc/{os.getppid()}/stat").read_text()
+            os.kill(int(daemon.rpartition(")")[2].split()[1]), signal.SIGKILL)
 
 def places(batches):
     import log, network, spark_jobs, timer
@@ -50,6 +63,10 @@ result["late"] = load().where("offset >= 90").count()
 result["places"] = sorted({row.place for row in load().mapInArrow(places, "place string").collect()})
 load().select("key", "value").write.format("odradek").mode("append").option(
     "kafka.bootstrap.servers", bootstrap).option("topic", target).save()
+read = load(pathlib.Path(many).name, **{"kafka.max.partition.fetch.bytes": "1000"}).select("partition", "offset")
+spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "50")
+left = read.mapInArrow(last_words, read.schema).collect()
+result["after a kill"] = sorted([row.partition, row.offset] for row in left)
 def own(name):
     def write(_):
         place = pathlib.Path("mine", f"{name}.py")
@@ -83,10 +100,12 @@ def result_of(output: str) -> dict[str, Any]:
 
 @pytest.mark.timeout(600)  # starts a cluster of Spark's
 def test_the_zip_serves_driver_and_executors_without_the_package(cluster: Cluster, tmp_path: Path) -> None:
-    """Nothing of ours is imported by the job: Spark finds the format by the path."""
+    """Nothing of ours is imported by the job: Spark finds the format by the path. An executor is killed when a task has
+    given some of its rows; each row is there once in the end."""
     require_java()
-    topic, target = make_topic(cluster), make_topic(cluster)
+    topic, target, many = (make_topic(cluster) for _ in range(3))
     fill(cluster, topic, 300)
+    fill(cluster, many, 3000, **{"batch.num.messages": 20})
     directories = [str(broker.data) for broker in cluster.brokers if any(broker.data.glob(f"{topic}-*"))]
     archive = tmp_path / "job" / "odradek-spark.zip"
     done = CliRunner().invoke(spark_command, ["package", str(archive)])
@@ -99,12 +118,13 @@ def test_the_zip_serves_driver_and_executors_without_the_package(cluster: Cluste
     with standalone(tmp_path / "cluster") as spark:
         output = spark.submit(
             job,
-            *(cluster.bootstrap, topic, target, ",".join(directories)),
+            *(cluster.bootstrap, topic, target, ",".join(directories), str(tmp_path / many)),
             options=(
                 *("--py-files", ",".join(map(str, [archive, *beside]))),
                 *("--archives", f"{mine}#mine"),
                 # Each task in a process of its own, as what one has imported stays.
-                *("--conf", "spark.python.worker.reuse=false", "--conf", "spark.task.maxFailures=1"),
+                # A lost executor is one failure of its task.
+                *("--conf", "spark.python.worker.reuse=false", "--conf", "spark.task.maxFailures=2"),
             ),
             # In the working directory of the driver and, by --py-files, of the executors.
             PYTHONPATH=f"mine:{archive.name}",
@@ -112,9 +132,11 @@ def test_the_zip_serves_driver_and_executors_without_the_package(cluster: Cluste
         executors = spark.executors()
     result = result_of(output)
     assert (result["mine"], result["rows"], result["late"], result["segments"]) == (True, 300, 30, 300)
+    assert (tmp_path / f"{many}.killed").exists()
+    assert result["after a kill"] == [[partition, offset] for partition in range(3) for offset in range(1000)]
     assert "mine" in result["places"]
     ours = [place for place in result["places"] if place != "mine"]
-    assert len(executors) >= 2
+    assert len(executors) >= 3
     assert ours
     # Relative to the directory of the executor, where Spark has brought the zip.
     assert all(place.startswith("./odradek-spark.zip/") for place in ours), ours
