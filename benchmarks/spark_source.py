@@ -17,7 +17,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -180,16 +180,20 @@ class CeilingReader(DataSourceReader):
             yield batch
 
 
-def session(master: str, directory: Path) -> Any:
-    """A session with both sources."""
+def session(master: str, directory: Path, confs: Sequence[str] = ()) -> Any:
+    """A session with both sources; ``confs`` are KEY=VALUE."""
     from pyspark.sql import SparkSession
 
     from spark_jobs.source import register
 
     os.environ.update(python_environment())
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder
+    for each in confs:
+        key, _, value = each.partition("=")
+        builder = builder.config(key, value)
     spark = (
-        SparkSession.builder.master(master)
+        builder.master(master)
         .appName("benchmark")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
@@ -366,13 +370,13 @@ def cases_of(options: argparse.Namespace) -> list[Case]:
 def measure_all(options: argparse.Namespace, directory: Path, cluster: Cluster) -> tuple[list[Measured], list[str]]:
     """Results, and the cases that there was no time for."""
     deadline = CLOCK.monotonic_ms() + options.minutes * 60_000
-    spark = session(options.master, directory)
+    spark = session(options.master, directory, options.conf)
     try:
         queries = Queries(spark, cluster, directory)
         meter = Meter(spark, cluster)
         rounds = 1 if options.quick else options.rounds
-        written = round(2_000_000 * options.scale)
-        results = meter.measure(short_and_sink(queries, 100_000 if options.quick else written), rounds)
+        written = 100_000 if options.quick else round(2_000_000 * options.scale)
+        results = [] if options.only else meter.measure(short_and_sink(queries, written), rounds)
         left_out = []
         for case in cases_of(options):
             if CLOCK.monotonic_ms() >= deadline:
@@ -394,7 +398,8 @@ def main() -> None:
     parser.add_argument("--master", default="local[2]", help="local[2] or local[4]")
     parser.add_argument("--rounds", type=int, default=3, help="measured runs of each query, in turns (3)")
     parser.add_argument("--scale", type=float, default=1.0, help="part of the full number of rows (1)")
-    parser.add_argument("--only", default="", help="only cases whose title has this, as '100 B none 16KB'")
+    parser.add_argument("--only", default="", help="only topics whose title has this, as '100 B none 16KB'")
+    parser.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE", help="of Spark; repeatable")
     parser.add_argument("--minutes", type=float, default=40, help="no case begins after so many (40)")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the brokers end too
