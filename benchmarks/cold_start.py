@@ -31,8 +31,7 @@ from pathlib import Path
 from benchmarks.spark_source import fill
 from broker.dev.processes import free_ports
 from broker.dev.zookeeper import ZooKeeperServer
-from spark_jobs.package import build_zip
-from spark_jobs.worker_python import write_script
+from spark_jobs.package import build_zip, write_script
 from tests.spark import connector
 from tests.support.cluster import CLOCK, Kind, python_environment, running_cluster
 from tests.support.paths import ROOT

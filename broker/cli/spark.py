@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from pathlib import Path
 
 import click
@@ -56,3 +57,16 @@ def package(target: Path) -> None:
     except OSError as error:
         raise CommandError(f"{target} cannot be written: {error.strerror}") from None
     click.echo(f"{target}: {count} files. Use it as: spark-submit --py-files {target} job.py")
+
+
+@command.command("python")
+@click.argument("target", default="odradek-python", type=click.Path(dir_okay=False, path_type=Path))
+def python(target: Path) -> None:
+    """Write a script for PYSPARK_PYTHON: this Python, which imports PySpark from its folder, not from Spark's zip."""
+    from spark_jobs.package import write_script
+
+    try:
+        write_script(target, sys.executable)
+    except OSError as error:
+        raise CommandError(f"{target} cannot be written: {error.strerror}") from None
+    click.echo(f"{target}: use it as PYSPARK_PYTHON={target.absolute()}")

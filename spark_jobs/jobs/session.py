@@ -15,6 +15,7 @@ import click
 from log.files.properties_text import parse_properties
 from spark_jobs.connection import BOOTSTRAP
 from spark_jobs.jobs import RUNNING_CLUSTER
+from spark_jobs.package import python_with_folder
 
 PYTHON = "spark.pyspark.python"
 _COMMAND_CONFIG = "odradek.command-config"
@@ -169,6 +170,8 @@ def open_session(name: str, master: str | None, confs: tuple[str, ...], *, short
         said = pairs(confs, "--conf")
         launched = launch_settings(master, short)
         if PYTHON in launched and PYTHON not in said:
+            if "SPARK_HOME" not in os.environ:  # of another Spark the zips may be of another version
+                launched[PYTHON] = python_with_folder(launched[PYTHON])
             # PySpark tells its workers' Python from the environment alone, when the context is made.
             os.environ["PYSPARK_PYTHON"] = launched[PYTHON]
         for key, value in {"spark.ui.showConsoleProgress": "true", **launched, **said}.items():

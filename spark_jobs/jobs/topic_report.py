@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import click
 
+from spark_jobs.jobs import summary
 from spark_jobs.jobs.html import bars, heading, page, paragraph, table
 from spark_jobs.jobs.session import Launch, kafka_options, spark_options, topic_options
 from spark_jobs.jobs.sizing import open_for_topics, sizes_on_disk
+from spark_jobs.jobs.summary import SummarySource, Times, bars_of
 
 TIME_BUCKETS = 40
 # Beside key and value a record takes about this on disk before compression: lengths, deltas, its share of the header.
@@ -17,71 +20,51 @@ RECORD_OVERHEAD = 12
 
 
 def measure(spark: Any, source_options: dict[str, str], on_disk: dict[tuple[str, int], int]) -> dict[str, Any]:
-    """All numbers of the report. ``on_disk`` is bytes by partition, for the compression ratio."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as f
-
-    columns = "key,value,topic,partition,offset,timestamp"
-    frame = spark.read.format("odradek").options(**{**source_options, "columns": columns}).load()
-    size = f.coalesce(f.length("key"), f.lit(0)) + f.coalesce(f.length("value"), f.lit(0))
-    before = Window.partitionBy("topic", "partition").orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
-    behind = f.max("millis").over(before) - f.col("millis")
-    rows = (
-        frame.withColumn("size", size)
-        .withColumn("millis", f.unix_millis("timestamp"))
-        .withColumn("behind", behind)
-        .select("topic", "partition", "offset", "key", "size", "millis", "behind", f.isnull("value").alias("tombstone"))
-        .persist()
-    )
-    try:
-        partitions = [row.asDict() for row in _by_partition(rows).collect()]
-        keys = {row["topic"]: row.asDict() for row in _keys(rows).collect()}
-        sizes = rows.groupBy("topic", f.floor(f.log2(f.greatest("size", f.lit(1)))).alias("power")).count().collect()
-        edges = rows.agg(f.min("millis").alias("first"), f.max("millis").alias("last")).first()
-        width = max(1, ((edges["last"] or 0) - (edges["first"] or 0)) // TIME_BUCKETS + 1)
-        bucket = f.floor((f.col("millis") - f.lit(edges["first"] or 0)) / width)
-        times = rows.groupBy("topic", bucket.alias("bucket")).count().collect()
-    finally:
-        rows.unpersist()
-    for row in partitions:
-        stored = on_disk.get((row["topic"], row["partition"]))
-        plain = row["bytes"] + row["records"] * RECORD_OVERHEAD
-        row["on_disk"] = stored
-        row["compression"] = round(plain / stored, 2) if stored else None
-    topics = sorted({row["topic"] for row in partitions})
+    """All numbers of the report, in one pass. ``on_disk`` is bytes by partition, for the compression ratio."""
+    spark.dataSource.register(SummarySource)
+    frame = spark.read.format(summary.FORMAT).options(**source_options).load()
+    partitions, sizes, times, keys = [], dict[str, dict[int, int]](), dict[str, Times](), dict[str, dict[str, int]]()
+    for row in _by_partition(frame).collect():
+        name, numbers = row["topic"], json.loads(row["numbers"])
+        stored = on_disk.get((name, row["partition"]))
+        plain = numbers["bytes"] + numbers["records"] * RECORD_OVERHEAD
+        told = {each: numbers[each] for each in summary.NUMBERS}
+        ratio = round(plain / stored, 2) if stored else None
+        place = {"topic": name, "partition": row["partition"]}
+        partitions.append({**place, **told, "keys": row["keys"], "on_disk": stored, "compression": ratio})
+        sized = sizes.setdefault(name, {})
+        for power, count in numbers["sizes"].items():
+            sized[int(power)] = sized.get(int(power), 0) + count
+        times.setdefault(name, Times()).merge(Times.of(numbers["times"]))
+        known = keys.setdefault(name, {"keys": 0, "hottest_key_records": 0})
+        known["keys"] += row["keys_first_here"]
+        known["hottest_key_records"] = max(known["hottest_key_records"], row["hottest_key_records"] or 0)
+    first, width, bars = bars_of(times, TIME_BUCKETS)
     return {
         "partitions": sorted(partitions, key=lambda row: (row["topic"], row["partition"])),
-        "topics": [_topic(name, [r for r in partitions if r["topic"] == name], keys[name]) for name in topics],
-        "sizes": {t: {int(r["power"]): r["count"] for r in sizes if r["topic"] == t} for t in topics},
-        "times": {t: {int(r["bucket"]): r["count"] for r in times if r["topic"] == t} for t in topics},
-        "first_ms": edges["first"],
+        "topics": [_topic(name, [r for r in partitions if r["topic"] == name], keys[name]) for name in sorted(keys)],
+        "sizes": sizes,
+        "times": bars,
+        "first_ms": first,
         "bucket_ms": width,
     }
 
 
 def _by_partition(rows: Any) -> Any:
+    """A row for each partition: its numbers, its keys, and of them those that are counted for the topic here, as the
+    records of a key may be in several partitions."""
     from pyspark.sql import functions as f
 
-    late = f.col("behind") > 0
-    return rows.groupBy("topic", "partition").agg(
-        f.count("*").alias("records"),
-        f.sum("size").alias("bytes"),
-        f.min("offset").alias("first_offset"),
-        f.max("offset").alias("last_offset"),
-        f.sum(f.isnull("key").cast("long")).alias("without_key"),
-        f.sum(f.col("tombstone").cast("long")).alias("tombstones"),
-        f.approx_count_distinct("key").alias("keys"),
-        f.coalesce(f.sum(late.cast("long")), f.lit(0)).alias("late"),
-        f.coalesce(f.max(f.when(late, f.col("behind"))), f.lit(0)).alias("latest_by_ms"),
+    by_key = rows.groupBy("topic", "key", "numbers").agg(
+        f.sum("n").alias("n"), f.collect_set("partition").alias("partitions")
     )
-
-
-def _keys(rows: Any) -> Any:
-    from pyspark.sql import functions as f
-
-    by_key = rows.groupBy("topic", "key").agg(f.count("*").alias("n"))
-    named = f.when(f.isnotnull("key"), f.col("n"))
-    return by_key.groupBy("topic").agg(f.count("key").alias("keys"), f.max(named).alias("hottest_key_records"))
+    places = by_key.select("topic", "key", "numbers", "n", f.posexplode("partitions").alias("place", "partition"))
+    return places.groupBy("topic", "partition").agg(
+        f.count("key").alias("keys"),
+        f.count(f.when(f.col("place") == 0, f.col("key"))).alias("keys_first_here"),
+        f.max("n").alias("hottest_key_records"),
+        f.max("numbers").alias("numbers"),
+    )
 
 
 def _topic(name: str, partitions: list[dict[str, Any]], keys: dict[str, Any]) -> dict[str, Any]:
@@ -93,8 +76,7 @@ def _topic(name: str, partitions: list[dict[str, Any]], keys: dict[str, Any]) ->
         "records": records,
         "bytes": total,
         "bytes_a_record": total / records if records else 0.0,
-        "keys": keys["keys"],
-        "hottest_key_records": keys["hottest_key_records"] or 0,
+        **keys,
         "skew": largest * len(partitions) / total if total else 1.0,
         "missing_offsets": sum(r["last_offset"] - r["first_offset"] + 1 - r["records"] for r in partitions),
         "late": sum(row["late"] for row in partitions),
@@ -146,6 +128,8 @@ def _instant(numbers: dict[str, Any], bucket: int) -> str:
 def main(chosen: dict[str, str], html_path: str, kafka: dict[str, str], launch: Launch) -> None:
     """Read the topics once and describe them. --json prints all numbers."""
     source = {**chosen, **kafka}
+    if split := [name for name in kafka if name.lower() in ("minpartitions", "maxrecordsperpartition")]:
+        raise click.UsageError(f"--option {split[0]}: a task reads a whole partition, to see which records are late")
     on_disk = sizes_on_disk(kafka)
     spark = open_for_topics(launch, "topic-report", source, on_disk)
     numbers = measure(spark, source, on_disk)
