@@ -13,9 +13,9 @@ from broker.config.kafka_config import KafkaConfig
 from broker.server import BrokerServer
 from tests.simulation.real.disk import Disk
 from tests.simulation.real.network import Net, SimServer
+from tests.simulation.real.runtime import Process, Runtime, runtime
 from tests.simulation.real.sessions import ZOOKEEPER, SimSession
 from tests.simulation.real.substitutes import SERVER, installed
-from tests.simulation.real.threads import Process, Runtime, runtime
 from tests.simulation.zookeeper import ZooKeeperModel
 from timer.chance import SeededChance
 from timer.clock import SystemClock

@@ -28,7 +28,7 @@ from network.protocol.messages.offset_fetch import (
 from network.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.simulation.real.brokers import PORT, Cluster
 from tests.simulation.real.history import History
-from tests.simulation.real.threads import Process
+from tests.simulation.real.runtime import Process
 from tests.support.batches import build_batch, iter_batches
 from timer.clock import SystemClock
 

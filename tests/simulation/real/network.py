@@ -20,7 +20,7 @@ from network.server.file_range import is_file_range
 from network.server.handler_pool import HandlerPool
 from network.server.request import CLOSE_CONNECTION, SEND, Request
 from network.server.request_channel import RequestChannel
-from tests.simulation.real.threads import Process, Runtime, Task, runtime
+from tests.simulation.real.runtime import Process, Runtime, Task, runtime
 
 RETRANSMIT_MS = 50
 REFUSED_AFTER_MS = 1

@@ -9,7 +9,8 @@ from typing import Any
 from controller.zk.ops import Request, Response
 from controller.zk.session import SessionExpiredError
 from tests.simulation.real.network import Net
-from tests.simulation.real.threads import Condition, Process
+from tests.simulation.real.runtime import Process
+from tests.simulation.real.threads import Condition
 from tests.simulation.zookeeper import ModelSession, ZooKeeperModel
 
 ZOOKEEPER = "zookeeper"

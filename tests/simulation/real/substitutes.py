@@ -24,7 +24,7 @@ from broker.requests.handlers import import_handlers
 from tests.simulation.real import threads
 from tests.simulation.real.disk import Disk
 from tests.simulation.real.network import Net, socket_module
-from tests.simulation.real.threads import Runtime
+from tests.simulation.real.runtime import Runtime, activate
 
 PRODUCT = ("timer", "network", "log", "controller", "broker")
 Patch = Callable[[Any, str, Any], None]
@@ -53,10 +53,10 @@ def installed(owner: Runtime, net: Net, disk: Disk) -> Iterator[Patch]:
         patch(clock, "time", threads.TIME)
         patch(network.client.connection, "socket", socket_module(net))
         disk.install(patch)
-        threads.activate(owner)
+        activate(owner)
         yield patch
     finally:
-        threads.activate(None)
+        activate(None)
         for target, name, value in reversed(undo):
             setattr(target, name, value)
         logging.disable(disabled)
