@@ -55,11 +55,11 @@ AS_DONE = frozenset({ErrorCode.NONE, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, E
 class Leaders(Protocol):
     """What the metadata cache knows of partition leaders."""
 
-    def knows_partition(self, partition: TopicPartition) -> bool:
-        """False when the partition is not in the metadata: it has been deleted."""
+    def is_deleted(self, partition: TopicPartition) -> bool:
+        """Whether it is gone for good; may ask ZooKeeper, and wait for it."""
 
     def live_leader(self, partition: TopicPartition) -> int | None:
-        """Broker id of the leader if it has a live endpoint on the inter-broker listener."""
+        """Broker id of the leader if it is known and has a live endpoint on the inter-broker listener."""
 
 
 class MarkerTransport(Protocol):
@@ -164,11 +164,7 @@ class MarkerManager:
     def _enqueue(self, pending: PendingMarkers, partitions: list[TopicPartition]) -> None:
         by_leader: dict[int, list[TopicPartition]] = {}
         homeless: list[TopicPartition] = []
-        deleted: list[TopicPartition] = []
         for partition in partitions:
-            if not self._leaders.knows_partition(partition):
-                deleted.append(partition)
-                continue
             leader = self._leaders.live_leader(partition)
             if leader is None:
                 homeless.append(partition)
@@ -181,9 +177,6 @@ class MarkerManager:
             with self._lock:
                 self._queues.setdefault(leader, []).append(_Entry(pending, owned))
             self._workers.wake(leader)
-        if deleted:
-            logger.info("%s: %s left the metadata; no marker needed", pending.metadata.transactional_id, deleted)
-            self._done(pending, deleted)
 
     # --- out ---
 
@@ -283,8 +276,13 @@ class MarkerManager:
             entries, self._regroup = self._regroup, []
             unfinished, self._unfinished = self._unfinished, []
         for entry in entries:
-            if not entry.pending.dropped:
-                self._enqueue(entry.pending, entry.partitions)
+            if entry.pending.dropped:
+                continue
+            deleted = [each for each in entry.partitions if entry.without_leader and self._leaders.is_deleted(each)]
+            self._enqueue(entry.pending, [each for each in entry.partitions if each not in deleted])
+            if deleted:
+                logger.info("%s: %s are deleted; no marker needed", entry.pending.metadata.transactional_id, deleted)
+                self._done(entry.pending, deleted)
         for pending in unfinished:
             if not pending.dropped:
                 self._finish(pending)

@@ -13,6 +13,8 @@ from broker.transactions.coordinator import TransactionCoordinator
 from broker.transactions.markers import MarkerManager
 from broker.transactions.state_manager import TransactionStateManager
 from broker.transactions.verifier import TransactionVerifier, UnsupportedByPeerError
+from controller.zk.payloads import PayloadError
+from controller.zk.session import ZkError
 from log.topic_partition import TopicPartition
 from network.client.connection import Connection, ConnectionFailed
 from network.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
@@ -78,13 +80,26 @@ class PeerConnections:
 
 
 class MetadataLeaders:
-    """Leaders as the metadata cache knows them."""
+    """Leaders as the metadata cache knows them, and deletions as ZooKeeper does.
+
+    That the cache does not have a partition says nothing by itself: a broker that has just started may lead a partition
+    of the coordinator before the controller has told it of any other.
+    """
 
     def __init__(self, broker: BrokerContext) -> None:
         self._broker = broker
 
-    def knows_partition(self, partition: TopicPartition) -> bool:
-        return self._broker.metadata_cache.contains(partition.topic, partition.partition)
+    def is_deleted(self, partition: TopicPartition) -> bool:
+        """As soon as it is asked for: what is deleted has no leader any more, and never again one."""
+        if self._broker.metadata_cache.contains(partition.topic, partition.partition):
+            return False
+        try:
+            known = self._broker.zk.topic(partition.topic)
+            if known is None or partition.partition not in known.assignment:
+                return True
+            return self._broker.zk.topic_marked_for_deletion(partition.topic)
+        except (ZkError, PayloadError):
+            return False
 
     def live_leader(self, partition: TopicPartition) -> int | None:
         state = self._broker.metadata_cache.partition_state(partition.topic, partition.partition)

@@ -37,7 +37,8 @@ def main() -> int:
             return 1
         print(
             f"seed {seed}: {outcome.acked} records acknowledged, {outcome.committed} transactions committed, "
-            f"{len(outcome.faults)} faults"
+            f"{len(outcome.faults)} faults",
+            flush=True,
         )
         seed += 1
     return 0

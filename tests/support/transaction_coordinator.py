@@ -32,16 +32,17 @@ U0 = TopicPartition("u", 0)
 
 
 class Leaders:
-    """Leader of every partition; absent means deleted, None means that nobody lives."""
+    """Leader of every partition; None means that nobody lives, absent that the controller has not told of it."""
 
     def __init__(self) -> None:
         self.leader: dict[TopicPartition, int | None] = {T0: 1, T1: 2, U0: 1}
+        self.deleted: set[TopicPartition] = set()
 
-    def knows_partition(self, partition: TopicPartition) -> bool:
-        return partition in self.leader
+    def is_deleted(self, partition: TopicPartition) -> bool:
+        return partition in self.deleted
 
     def live_leader(self, partition: TopicPartition) -> int | None:
-        return self.leader[partition]
+        return self.leader.get(partition)
 
 
 class Cluster:

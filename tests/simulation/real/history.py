@@ -20,11 +20,26 @@ class History:
         self.places: dict[tuple[str, int], dict[bytes, int]] = {}
         self.transactions: dict[bytes, str] = {}
         self.visible: dict[bytes, set[int]] = {}
+        self.last: dict[tuple[str, int], dict[int, bytes]] = {}
+        """What is read when everything is quiet."""
+        self.leaders: dict[tuple[str, int, int], int] = {}
+        self.topics: dict[str, int] = {}
+        """Partitions that a topic shall have, 0 for one that shall be gone."""
+        self.moved: dict[tuple[str, int], list[int]] = {}
+        """The replicas that a partition shall have."""
+        self.unsure: set[object] = set()
+        """What orders without an answer were about: nothing certain can be said of it."""
         self.acked = 0
 
     def broken(self, what: str) -> None:
         self._note(f"BROKEN: {what}")
         raise Broken(what)
+
+    def led(self, topic: str, partition: int, epoch: int, leader: int) -> None:
+        """Somebody is told who leads."""
+        known = self.leaders.setdefault((topic, partition, epoch), leader)
+        if known != leader:
+            self.broken(f"{topic}-{partition} is led by {known} and by {leader} in epoch {epoch}")
 
     # -- a queue -------------------------------------------------------------------------------------------------------
 
@@ -83,11 +98,12 @@ class History:
     # -- at the end ----------------------------------------------------------------------------------------------------
 
     def check_end(self, partitions: int) -> None:
-        """Every partition has been read to its end after the last fault."""
-        for where, acks in self.acks.items():
-            missing = {offset: value for offset, value in acks.items() if offset not in self.seen.get(where, {})}
-            if missing:
-                self.broken(f"{where[0]}-{where[1]} lost acknowledged records: {missing}")
+        """Every partition has been read from its beginning to its end after the last fault."""
+        for what, told in (("acknowledged records", self.acks), ("records that a reader had", self.seen)):
+            for where, records in told.items():
+                there = self.last.get(where, {})
+                if missing := {offset: value for offset, value in records.items() if offset not in there}:
+                    self.broken(f"{where[0]}-{where[1]} lost {what}: {missing}")
         for (topic, partition), sent in self.sent_values.items():
             order: dict[bytes, list[int]] = {}
             number = {value: at for at, value in enumerate(sent)}

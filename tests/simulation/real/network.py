@@ -35,6 +35,8 @@ class Net:
         self.cut: set[tuple[str, str]] = set()
         """(from, to) by the names of processes."""
         self.links: list[Link] = []
+        self.watch_delay_ms: dict[str, float] = {}
+        """How much later than others a process hears what it watches in ZooKeeper: its thread for that is slow."""
         self.break_probability = 0.0
         self.slowest_ms = 4.0
         self.frames = 0

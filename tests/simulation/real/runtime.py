@@ -68,6 +68,8 @@ class Runtime:
         self.over = False
         self.current: Task | None = None
         self.switches = 0
+        self.watchers: list[Callable[[], None]] = []
+        """Called after every turn; what they raise ends the simulation."""
         self._ready: list[Task] = []
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
         self._sequence = 0
@@ -162,6 +164,8 @@ class Runtime:
         if task.error is not None and not isinstance(task.error, SystemExit):
             error, task.error = task.error, None
             raise error
+        for watch in self.watchers:
+            watch()
 
     # -- processes -----------------------------------------------------------------------------------------------------
 

@@ -108,7 +108,7 @@ class Events(deque[Any]):
         session = self._session
         owner = session._net.runtime
         while self:
-            owner.sleep(session._net.delay())
+            owner.sleep(session._net.delay() + session._net.watch_delay_ms.get(session._process.name, 0))
             if session._is_cut():
                 owner.sleep(_LOOK_MS)
             elif self:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-SEEDS = 3
+SEEDS = 12
 FOUND_SOON = (
     "a_flush_syncs_nothing",
     "duplicates_are_appended_again",

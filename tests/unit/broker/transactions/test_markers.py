@@ -1,9 +1,20 @@
 """Markers on their way to partition leaders."""
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
+from broker.cluster.metadata_cache import MetadataCache
+from broker.requests.context import BrokerContext
+from broker.transactions.wiring import MetadataLeaders
+from controller.zk import paths
+from controller.zk.client import ZkClient
+from controller.zk.payloads import ReplicaAssignment, TopicZnode, encode_topic
 from network.protocol.errors import ErrorCode
+from tests.simulation.zookeeper import ModelSession, ZooKeeperModel
 from tests.support.transaction_coordinator import T0, T1, U0, Cluster, S
+from timer.clock import ManualClock
 
 
 @pytest.fixture
@@ -55,6 +66,7 @@ def test_partitions_without_leader_wait_and_deleted_ones_are_done(cluster: Clust
     producer = cluster.begin(T0, T1)
     cluster.leaders.leader[T0] = None
     del cluster.leaders.leader[T1]
+    cluster.leaders.deleted.add(T1)
     cluster.end(producer, commit=False)
     cluster.advance(500)
     cluster.deliver_markers()
@@ -63,6 +75,36 @@ def test_partitions_without_leader_wait_and_deleted_ones_are_done(cluster: Clust
     cluster.advance(100)
     cluster.deliver_markers()
     assert cluster.state is S.COMPLETE_ABORT  # type: ignore[comparison-overlap]
+
+
+def test_partitions_of_which_nobody_has_told_yet_are_not_taken_for_deleted(cluster: Cluster) -> None:
+    """After the loss of all brokers, the coordinator knows of its own partition before it knows of the others."""
+    producer = cluster.begin(T0)
+    cluster.end(producer, commit=True)
+    cluster.leaders.leader.clear()
+    cluster.restart(epoch=1)
+    cluster.advance(500)
+    cluster.deliver_markers()
+    assert cluster.state is S.PREPARE_COMMIT
+    cluster.leaders.leader[T0] = 2
+    cluster.advance(100)
+    cluster.deliver_markers()
+    assert cluster.sent == [(2, T0, True)]
+    assert cluster.state is S.COMPLETE_COMMIT  # type: ignore[comparison-overlap]
+
+
+def test_only_what_zookeeper_does_not_have_is_deleted() -> None:
+    session = ModelSession(ZooKeeperModel(ManualClock()))
+    zk = ZkClient(session)
+    zk.create_startup_paths()
+    zk.create_recursive(paths.topic("t"), encode_topic(TopicZnode(None, {0: ReplicaAssignment((1,))})))
+    leaders = MetadataLeaders(cast("BrokerContext", SimpleNamespace(metadata_cache=MetadataCache(1), zk=zk)))
+    assert leaders.live_leader(T0) is None
+    assert [leaders.is_deleted(each) for each in (T0, T1, U0)] == [False, True, True]
+    zk.create_delete_topic("t")
+    assert leaders.is_deleted(T0)
+    session.close()
+    assert not leaders.is_deleted(U0)
 
 
 def test_markers_superseded_by_a_newer_owner_are_dropped(cluster: Cluster) -> None:
