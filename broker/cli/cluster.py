@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import click
 from rich.filesize import decimal
@@ -20,6 +23,29 @@ from timer.clock import SystemClock
 
 UNKNOWN = 3
 _LOOK_MS = 500
+
+
+class _ForMonitors(click.Command):
+    """Whatever keeps it from looking ends with `UNKNOWN`: 2, of a wrong command line, would be critical."""
+
+    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
+        with _unknown():
+            return super().make_context(*arguments, **options)
+
+    def invoke(self, context: click.Context) -> Any:
+        with _unknown():
+            return super().invoke(context)
+
+
+@contextmanager
+def _unknown() -> Iterator[None]:
+    try:
+        yield
+    except CommandError as error:
+        raise CommandError(str(error), exit_code=UNKNOWN) from None
+    except click.ClickException as error:
+        setattr(error, "exit_code", UNKNOWN)  # noqa: B010  # declared for the class alone
+        raise
 
 
 @click.group("cluster")
@@ -94,7 +120,7 @@ def _print_description(facts: dict[str, object]) -> None:
     )
 
 
-@command.command("health")
+@command.command("health", cls=_ForMonitors)
 @bootstrap_option
 @click.option(
     "--disk-warning",
@@ -140,7 +166,7 @@ def health(
          not where they belong
       2  critical: no controller, partitions without leader or under min.insync.replicas, fewer brokers than
          --brokers, a broker that does not answer, a log directory that has failed, a full disk
-      3  unknown: nobody answered, or this user may not ask
+      3  unknown: nobody answered, this user may not ask, or the command line is wrong
     """
     limits = Limits(disk_warning, disk_critical, skew_warning, brokers)
     picture = _settled(bootstrap_server, limits, wait_ms)
@@ -167,7 +193,7 @@ def _settled(bootstrap_server: str, limits: Limits, wait_ms: int) -> Picture:
 
     wait_until(is_well, SystemClock(), wait_ms, _LOOK_MS)
     if isinstance(last, CommandError):
-        raise CommandError(str(last), exit_code=UNKNOWN)
+        raise last
     return last
 
 

@@ -74,6 +74,7 @@ def set_(
 
 @command.command("delete")
 @click.argument("name")
+@output_option
 def delete(name: str) -> None:
     """Take the profile NAME out of the file."""
     path = profile_file(os.environ)
@@ -84,7 +85,7 @@ def delete(name: str) -> None:
     if content.get(DEFAULT) == name:
         del content[DEFAULT]
     _write(path, content)
-    say(f"Deleted profile {name} from {path}.", profile=name, file=str(path))
+    say(f"Deleted profile {name} from {path}.", profile=name, file=str(path), deleted=True)
 
 
 def _profile(content: Mapping[str, object], name: str) -> Mapping[str, object]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import cast
 
+import click
 import pytest
 
 from broker.cli import health
 from broker.cli.errors import CommandError
 from broker.cli.health import Disk, Finding, Lag, Limits, Picture, Severity, findings
+from broker.cli.main import odradek
 from log.topic_partition import TopicPartition
 from network.client.cluster_client import ClusterClient
 from network.client.cluster_metadata import BrokerAddress, ClusterMetadata, PartitionMetadata, TopicMetadata
@@ -120,3 +123,17 @@ def test_who_may_not_ask_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "_min_isr", lambda *_: {})
     with pytest.raises(CommandError, match="needs describe"):
         health.look(cast(ClusterClient, Client()))
+
+
+@pytest.mark.parametrize(
+    "words", [["--no-such-option"], ["--brokers", "many"], ["-b", "no-port"], ["--profile", "none"], []]
+)
+def test_what_keeps_a_monitor_from_looking_is_unknown(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A monitor would take 2, as of other command lines that are wrong, for critical."""
+    for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    with pytest.raises((CommandError, click.ClickException)) as error:
+        odradek.main(["cluster", "health", *words], standalone_mode=False)
+    assert vars(error.value)["exit_code"] == 3
