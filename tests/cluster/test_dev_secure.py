@@ -44,9 +44,12 @@ class Secured:
         config: dict[str, Any] = json.loads((self.files / f"{user}.json").read_text())
         return config
 
-    def odradek(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def odradek(self, *arguments: str, said: str = "") -> subprocess.CompletedProcess[str]:
+        """Without a terminal: what is asked for is read from `said`."""
         return subprocess.run(
             [sys.executable, "-m", "odradek", *arguments],
+            input=said,
+            start_new_session=True,
             cwd=ROOT,
             check=False,
             timeout=60,
@@ -110,6 +113,27 @@ def test_each_may_do_what_is_meant_for_it(secured: Secured) -> None:
     assert first_record(secured.client("alice"), "orders") == KafkaError.GROUP_AUTHORIZATION_FAILED
     admin = AdminClient(secured.client("admin"))
     admin.create_topics([NewTopic("of-the-admin", num_partitions=1)])["of-the-admin"].result(30)
+
+
+def test_the_first_steps_of_the_page(secured: Secured) -> None:
+    """Its program, and its commands, which find the cluster and log in as admin; a password is asked for."""
+    page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8").partition("## Who can read along")[0]
+    program = page.partition("```python\n")[2].partition("```")[0]
+    for ours, theirs in (("dev/security", str(secured.files)), ('"orders"', '"of-the-page"')):
+        assert ours in program
+        program = program.replace(ours, theirs)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True, text=True, timeout=90, check=False,
+    )  # fmt: skip
+    assert done.stdout == "b'three apples'\n", done.stderr
+    commands = [line.split()[1:] for line in page.splitlines() if line.startswith("    odradek ")][1:]
+    assert [words[:2] for words in commands] == [["users", "set"], ["acls", "add"]]
+    for words in commands:
+        done = secured.odradek(*words, said="of carol\n" * 2)
+        assert done.returncode == 0, done.stderr
+    assert "carol" in secured.odradek("users", "list").stdout
+    assert "carols" in secured.odradek("acls", "list", "--topic", "carols").stdout
 
 
 def test_nobody_else_is_let_in(secured: Secured) -> None:
