@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
 
@@ -12,13 +14,17 @@ from broker.config.kafka_config import KafkaConfig
 from broker.dev.polling import wait_until
 from broker.dev.processes import free_ports
 from broker.server import BrokerServer
+from log.partition_log import PartitionLog
 from network.client.connection import Connection
 from network.protocol.messages.api_versions import ApiVersionsRequest
+from network.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from network.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from network.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.support import wire
 from tests.support.cluster import CLOCK, HOST
 
 SET, DELETE = 0, 1
@@ -30,7 +36,14 @@ ANSWER_MS = 500
 @pytest.fixture(scope="module")
 def server(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerServer]:
     """A broker in this process, so that its threads can be looked at."""
-    directory = tmp_path_factory.mktemp("dynamic-threads")
+    server = started(zookeeper, tmp_path_factory.mktemp("dynamic-threads"))
+    try:
+        yield server
+    finally:
+        server.shutdown()
+
+
+def started(zookeeper: str, directory: Path) -> BrokerServer:
     settings = {
         "broker.id": "0",
         "zookeeper.connect": f"{zookeeper}/{directory.name}",
@@ -41,10 +54,7 @@ def server(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     }
     server = BrokerServer(KafkaConfig(settings))
     server.startup()
-    try:
-        yield server
-    finally:
-        server.shutdown()
+    return server
 
 
 @pytest.fixture
@@ -64,6 +74,26 @@ def alter(admin: Connection, name: str, value: str | None, broker: str = "0") ->
     asked = AlterConfigsResource(resource_type=BROKER, resource_name=broker, configs=[change])
     (answer,) = admin.call(IncrementalAlterConfigsRequest(resources=[asked]), 1).responses
     assert answer.error_code == 0, answer.error_message
+
+
+def created(admin: Connection, partitions: int, configs: Mapping[str, str] | None = None) -> str:
+    """A topic whose partitions have a leader."""
+    topic = CreatableTopic(
+        name=wire.fresh_name(),
+        num_partitions=partitions,
+        replication_factor=1,
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()],
+    )
+    (answer,) = admin.call(CreateTopicsRequest(topics=[topic], timeout_ms=WAIT_MS), 5).topics
+    assert answer.error_code == 0, answer.error_message
+
+    def led() -> bool:
+        asked = MetadataRequest(topics=[MetadataRequestTopic(name=topic.name)], allow_auto_topic_creation=False)
+        (found,) = admin.call(asked, 9).topics
+        return len(found.partitions) == partitions and all(each.leader_id >= 0 for each in found.partitions)
+
+    assert wait_until(led, CLOCK, WAIT_MS)
+    return topic.name
 
 
 def threads(part: str) -> int:
@@ -141,31 +171,59 @@ def test_background_tasks_run_on_as_many_threads(server: BrokerServer, admin: Co
     assert wait_until(lambda: running[0] == 12, CLOCK, WAIT_MS)
 
 
-def test_the_cleaner_has_its_memory_and_rate(server: BrokerServer, admin: Connection) -> None:
-    wanted = {
-        "log.cleaner.dedupe.buffer.size": ("dedupe_buffer_size", "4194304"),
-        "log.cleaner.io.buffer.size": ("io_buffer_size", "1048576"),
-        "log.cleaner.io.buffer.load.factor": ("io_buffer_load_factor", "0.5"),
-        "log.cleaner.io.max.bytes.per.second": ("max_io_bytes_per_second", "1000000.0"),
-        "log.cleaner.backoff.ms": ("backoff_ms", "100"),
-    }
-    for name, (field, value) in wanted.items():
-        alter(admin, name, value)
+def test_the_cleaner_reads_as_much_at_once(
+    server: BrokerServer, admin: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The half of what a thread has, of segments of 100 kB; the other half is for what it writes."""
+    read: list[int] = []
+    plain = os.pread
 
-        def has_it(field: str = field, value: str = value) -> bool:
-            cleaner = server.log_manager.cleaner
-            return cleaner is not None and str(getattr(cleaner.config, field)) == value
+    def noted(file: int, size: int, position: int) -> bytes:
+        if "log-cleaner" in threading.current_thread().name:
+            read.append(size)
+        return plain(file, size, position)
 
-        assert wait_until(has_it, CLOCK, WAIT_MS)
-    for name in wanted:
-        alter(admin, name, None)
+    monkeypatch.setattr(os, "pread", noted)
+    configs = {"cleanup.policy": "compact", "segment.bytes": "100000", "min.cleanable.dirty.ratio": "0.01"}
+    topic = created(admin, 1, configs)
+
+    def largest() -> int:
+        read.clear()
+        for _ in range(20):
+            sent = wire.produce_request(topic, wire.batch([b"v" * 9_000], keys=[b"k"]))
+            assert admin.call(sent, wire.PRODUCE_VERSION).responses[0].partition_responses[0].error_code == 0
+        assert wait_until(lambda: bool(read), CLOCK, WAIT_MS)
+        return max(read)
+
+    alter(admin, "log.cleaner.backoff.ms", "100")
+    try:
+        assert largest() > 50_000
+        alter(admin, "log.cleaner.io.buffer.size", "40000")
+        assert wait_until(lambda: largest() <= 20_000, CLOCK, WAIT_MS)
+    finally:
+        alter(admin, "log.cleaner.io.buffer.size", None)
+        alter(admin, "log.cleaner.backoff.ms", None)
 
 
-def test_logs_are_closed_by_as_many_threads(server: BrokerServer, admin: Connection) -> None:
-    alter(admin, "num.recovery.threads.per.data.dir", "2")
-    logs = server.log_manager
-    assert wait_until(lambda: logs.settings.recovery_threads_per_dir == 2, CLOCK, WAIT_MS)
-    alter(admin, "num.recovery.threads.per.data.dir", None)
+def test_logs_are_closed_by_as_many_threads(zookeeper: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each waits for another one that is being closed at the same time."""
+    server = started(zookeeper, tmp_path)
+    try:
+        with contextlib.closing(connected(server)) as admin:
+            created(admin, 4)
+            alter(admin, "num.recovery.threads.per.data.dir", "2")
+            logs = server.log_manager
+            assert wait_until(lambda: logs.settings.recovery_threads_per_dir == 2, CLOCK, WAIT_MS)
+        two, close = threading.Barrier(2), PartitionLog.close
+
+        def closed(log: PartitionLog) -> None:
+            two.wait(WAIT_MS / 1000)
+            close(log)
+
+        monkeypatch.setattr(PartitionLog, "close", closed)
+    finally:
+        server.shutdown()
+    assert not two.broken
 
 
 @pytest.mark.parametrize("limit", ["max.connections", "listener.name.plaintext.max.connections"])

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from broker.dev.polling import wait_until
+from log.records.record import Record
 from network.client.connection import Connection
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.api_versions import ApiVersionsRequest
@@ -25,12 +27,13 @@ from tests.support import wire
 from tests.support.cluster import CLOCK, Broker, Cluster, running_cluster
 
 SET, DELETE = 0, 1
-BROKER = 4
+TOPIC, BROKER = 2, 4
 WAIT_MS = 60_000
 ANSWER_MS = 2_000
 GZIP = 1
 APPEND_TIME = 1
-HOUR_MS = "3600000"
+HOUR = 3_600_000
+HOUR_MS = str(HOUR)
 
 SETTINGS = {
     "producer.id.expiration.check.interval.ms": "200",
@@ -38,6 +41,8 @@ SETTINGS = {
     "log.cleaner.min.cleanable.ratio": "0.01",
     "log.retention.check.interval.ms": "200",
     "log.initial.task.delay.ms": "100",
+    "log.flush.offset.checkpoint.interval.ms": "200",
+    "log.flush.scheduler.interval.ms": "200",
     "transaction.state.log.num.partitions": "1",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
@@ -70,7 +75,7 @@ def alter(admin: Connection, kind: int, resource: str, values: dict[str, str | N
         AlterableConfig(name=name, config_operation=DELETE if value is None else SET, value=value)
         for name, value in values.items()
     ]
-    asked = AlterConfigsResource(resource_type=BROKER, resource_name=resource, configs=changes)
+    asked = AlterConfigsResource(resource_type=kind, resource_name=resource, configs=changes)
     (answer,) = admin.call(IncrementalAlterConfigsRequest(resources=[asked]), 1).responses
     assert answer.error_code == 0, answer.error_message
 
@@ -233,12 +238,13 @@ OLD_MS, FUTURE_MS = 86_400_000, 1_800_000
 
 
 class Log:
-    """A topic that has no config of its own."""
+    """A topic that has no config of its own, unless it is given some."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, **configs: str) -> None:
         self.broker = cluster.brokers[0]
-        self.name = wire.create_topic(cluster)
+        self.name = wire.create_topic(cluster, configs={key.replace("_", "."): each for key, each in configs.items()})
         self.directory = self.broker.replica(self.name, 0)
+        self._day_ms = wire.now_ms() - 6 * OLD_MS
 
     def produced(self, **options: Any) -> int:
         """The error code of one more record."""
@@ -254,6 +260,43 @@ class Log:
         for _ in range(4):
             assert self.produced() == 0
         return self.segments()[-1].name != before
+
+    def unequal(self) -> bool:
+        """Whether segments differ in length, when a record comes every ten minutes; it takes them from the past."""
+        first = len(self.segments())
+        for _ in range(40):
+            self._day_ms += HOUR // 6
+            assert self.produced(timestamps=[self._day_ms]) == 0
+        starts = [int(path.stem) for path in self.segments()[first:]]
+        return len({after - before for before, after in pairwise(starts)}) > 1
+
+    def write(self, key: bytes, values: Sequence[bytes | None]) -> None:
+        """A batch each."""
+        for value in values:
+            assert wire.produce(self.broker, self.name, wire.batch([value], keys=[key])).error_code == 0
+
+    def records(self) -> Iterator[Record]:
+        """All; a fetch ends with its segment."""
+        offset = 0
+        while found := wire.records_of(wire.fetch(self.broker, self.name, offset)):
+            yield from found
+            offset = found[-1].offset + 1
+
+    def first_record(self) -> int:
+        """The offset of the first one whose key is `k`."""
+        return next(each.offset for each in self.records() if each.key == b"k")
+
+    def is_flushed(self) -> bool:
+        return self._checkpoint("recovery-point-offset-checkpoint") > 0
+
+    def cleaned_to(self) -> int:
+        return self._checkpoint("cleaner-offset-checkpoint")
+
+    def _checkpoint(self, file: str) -> int:
+        """What a checkpoint file of the log directory says of it; 0: nothing yet."""
+        path = self.directory.parent / file
+        lines = path.read_text().splitlines() if path.exists() else []
+        return next((int(line.split()[2]) for line in lines if line.startswith(f"{self.name} 0 ")), 0)
 
     def fetched(self, version: int) -> int:
         return int(wire.fetch(self.broker, self.name, 0, version=version).error_code)
@@ -281,6 +324,7 @@ DEFAULTS: dict[str, tuple[str, dict[str, str], Callable[[Log], bool]]] = {
         "60000", {}, lambda log: log.produced(timestamps=[wire.now_ms() - OLD_MS]) == ErrorCode.INVALID_TIMESTAMP,
     ),
     "log.roll.ms": ("1", {}, Log.rolls),
+    "log.roll.jitter.ms": (HOUR_MS, {"log.roll.ms": HOUR_MS}, Log.unequal),
     "log.segment.bytes": ("200", {}, Log.rolls),
     "log.preallocate": (
         "true", {"log.segment.bytes": "4000"},
@@ -305,7 +349,8 @@ def test_defaults_of_topics(cluster: Cluster, admin: Connection, key: str) -> No
         if beside:
             alter(admin, BROKER, "", dict(beside))
             taken_back.callback(alter, admin, BROKER, "", dict.fromkeys(beside))
-            assert wait_until(log.rolls, CLOCK, WAIT_MS)
+            if "log.segment.bytes" in beside:
+                assert wait_until(log.rolls, CLOCK, WAIT_MS)
         assert log.produced() == 0
         assert not holds(log)
         alter(admin, BROKER, "", {key: value})
@@ -337,3 +382,126 @@ def test_batches_are_compressed_harder(cluster: Cluster, admin: Connection, key:
         finally:
             alter(admin, BROKER, "", {key: None})
         assert wait_until(lambda: log.size_of_one() == usual, CLOCK, WAIT_MS)
+
+
+@pytest.mark.parametrize("key", ["log.flush.interval.messages", "log.flush.interval.ms"])
+def test_logs_are_forced_to_disk(cluster: Cluster, admin: Connection, key: str) -> None:
+    """What is on the disk has an offset in a file there; of two logs the one that must be flushed is told first."""
+    log, control = Log(cluster), Log(cluster, flush_messages="1")
+    assert (log.produced(), control.produced()) == (0, 0)
+    assert wait_until(control.is_flushed, CLOCK, WAIT_MS)
+    assert not log.is_flushed()
+    with changed(admin, "", **{key: "1"}):
+        assert wait_until(lambda: log.produced() == 0 and log.is_flushed(), CLOCK, WAIT_MS)
+
+
+# -- the cleaner: one thread, which takes the log with the largest dirty part first -----------------------------------
+
+SOON = {"log.cleaner.backoff.ms": "100"}
+
+
+def compacted(cluster: Cluster, **configs: str) -> Log:
+    return Log(cluster, cleanup_policy="compact", segment_bytes="300", **configs)
+
+
+def clean_on(log: Log) -> None:
+    """Write until the cleaner has come to this log, and once more: it looked anew for it, with the configs of then.
+
+    Whatever was wholly dirty before is cleaned before the second time, if it may be.
+    """
+    for _ in range(2):
+        before = log.first_record()
+        log.write(b"k", [b"v" * 100] * 10)
+        assert wait_until(lambda before=before: log.first_record() > before, CLOCK, WAIT_MS)  # type: ignore[misc]
+
+
+NEVER = {"log.cleaner.min.cleanable.ratio": "1"}
+KEPT_BACK: dict[str, tuple[dict[str, str], dict[str, str | None]]] = {
+    "log.cleaner.min.cleanable.ratio": (NEVER, {"log.cleaner.min.cleanable.ratio": None}),
+    "log.cleaner.min.compaction.lag.ms": (
+        {"log.cleaner.min.compaction.lag.ms": HOUR_MS}, {"log.cleaner.min.compaction.lag.ms": None},
+    ),
+    "log.cleaner.max.compaction.lag.ms": (NEVER, {"log.cleaner.max.compaction.lag.ms": "1"}),
+}  # fmt: skip
+"""What keeps a log from the cleaner, and what gives it to it then."""
+
+
+@pytest.mark.parametrize("key", KEPT_BACK)
+def test_when_a_log_is_cleaned(cluster: Cluster, admin: Connection, key: str) -> None:
+    keeps, gives = KEPT_BACK[key]
+    control = compacted(cluster, min_cleanable_dirty_ratio="0.01", min_compaction_lag_ms="0")
+    control.write(b"k", [b"v"])
+    with changed(admin, "", **keeps, log_message_downconversion_enable="false"):
+        # All defaults of topics are taken at once, and this one shows.
+        assert wait_until(lambda: control.fetched(2) == ErrorCode.UNSUPPORTED_VERSION, CLOCK, WAIT_MS)
+        log = compacted(cluster)
+        log.write(b"k", [b"v" * 100] * 10)
+        with changed(admin, "", **SOON):
+            clean_on(control)
+            assert log.first_record() == 0
+            alter(admin, BROKER, "", gives)
+            try:
+                assert wait_until(lambda: log.first_record() > 0, CLOCK, WAIT_MS)
+            finally:
+                alter(admin, BROKER, "", dict.fromkeys(gives))
+
+
+def test_how_long_tombstones_stay(cluster: Cluster, admin: Connection) -> None:
+    log = compacted(cluster)
+    log.write(b"t", [b"v", None])
+    log.write(b"k", [b"v"])
+    with changed(admin, "", **SOON):
+        clean_on(log)
+        written = [b"t"]
+        assert b"t" in {record.key for record in log.records()}
+
+        def one_is_gone() -> bool:
+            written.append(b"t%d" % len(written))
+            log.write(written[-1], [None])
+            log.write(b"k", [b"v" * 100] * 4)
+            return not set(written) <= {record.key for record in log.records()}
+
+        with changed(admin, "", log_cleaner_delete_retention_ms="0"):
+            assert wait_until(one_is_gone, CLOCK, WAIT_MS)
+
+
+FEW_KEYS = {"log.cleaner.io.buffer.load.factor": "0.01"}
+"""Of some 5.5 million slots of the usual buffer, or of some 43,000 of a small one."""
+MEMORY = [
+    ({"log.cleaner.io.buffer.load.factor": "0.0001"}, True),
+    (FEW_KEYS, False),
+    ({**FEW_KEYS, "log.cleaner.dedupe.buffer.size": "1048577"}, True),
+]
+
+
+@pytest.mark.parametrize(("values", "is_part"), MEMORY, ids=["factor", "more", "buffer"])
+def test_how_many_keys_are_cleaned_at_once(
+    cluster: Cluster, admin: Connection, values: dict[str, str], is_part: bool
+) -> None:
+    """A log of a thousand keys is cleaned in one pass, or a part of it is and the rest is too little for another."""
+    control = compacted(cluster)
+    log = Log(cluster, cleanup_policy="delete", segment_bytes="4000", min_cleanable_dirty_ratio="0.9")
+    for number in range(20):
+        keys = [b"%d-%d" % (number, each) for each in range(50)]
+        assert wire.produce(log.broker, log.name, wire.batch(keys, keys=keys)).error_code == 0
+    control.write(b"k", [b"v"])
+    with changed(admin, "", **values, **SOON):
+        clean_on(control)
+        alter(admin, TOPIC, log.name, {"cleanup.policy": "compact"})
+        assert wait_until(lambda: log.cleaned_to() > 0, CLOCK, WAIT_MS)
+        assert (log.cleaned_to() < int(log.segments()[-1].stem)) == is_part
+
+
+def test_how_fast_logs_are_cleaned(cluster: Cluster, admin: Connection) -> None:
+    """At 100 kB a second, three times 50 kB that are read twice."""
+    control, log = compacted(cluster), Log(cluster, cleanup_policy="compact", segment_bytes="20000")
+    control.write(b"k", [b"v"])
+    log.write(b"k", [b"v"])
+    with changed(admin, "", **SOON, log_cleaner_io_max_bytes_per_second="100000"):
+        clean_on(control)
+        begun = CLOCK.monotonic_ms()
+        for _ in range(3):
+            before = log.first_record()
+            log.write(b"k", [b"v" * 5_000] * 10)
+            assert wait_until(lambda before=before: log.first_record() > before, CLOCK, WAIT_MS)  # type: ignore[misc]
+        assert CLOCK.monotonic_ms() - begun > 1_000

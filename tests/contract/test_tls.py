@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,7 @@ from network.protocol.messages.metadata import MetadataRequest
 from network.tls.client import tls_wrapper
 from network.tls.settings import read_settings
 from tests.reference import kafka
-from tests.support.certificates import PASSWORD, Authority, Identity, of_listener
+from tests.support.certificates import PASSWORD, Authority, Identity, keytool, of_listener
 from tests.support.cluster import CLOCK, HOST, Cluster
 
 NAMES = ("PLAINTEXT", "OPEN", "ASKED", "MUTUAL")
@@ -39,6 +39,7 @@ EXTRA = "EXTRA"
 """A listener that the broker's file secures and does not name."""
 PROTOCOLS = "PLAINTEXT:PLAINTEXT,OPEN:SSL,ASKED:SSL,MUTUAL:SSL"
 WAIT_MS = 30_000
+OTHER_SUITE = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"
 
 
 @dataclass
@@ -144,6 +145,7 @@ def secured(
         "listeners": ",".join(f"{name}://{HOST}:{port}" for name, port in ports.items()),
         "advertised.listeners": ",".join(f"{name}://localhost:{port}" for name, port in ports.items()),
         "listener.security.protocol.map": PROTOCOLS,
+        "password.encoder.secret": "what is kept in ZooKeeper",
         **listener_settings(keys),
     }
     name = f"tls-{kind}"
@@ -205,7 +207,7 @@ def test_who_needs_a_certificate(secured: Secured) -> None:
 def test_versions_and_suites_are_those_of_the_listener(secured: Secured) -> None:
     keys = secured.keys
     assert is_refused(secured, "MUTUAL", keys.wrap(keys.client, **{"ssl.enabled.protocols": "TLSv1.3"}))
-    other = {"ssl.enabled.protocols": "TLSv1.2", "ssl.cipher.suites": "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"}
+    other = {"ssl.enabled.protocols": "TLSv1.2", "ssl.cipher.suites": OTHER_SUITE}
     assert is_refused(secured, "MUTUAL", keys.wrap(keys.client, **other))
     for version in ("TLSv1.2", "TLSv1.3"):
         with secured.connect("OPEN", keys.wrap(None, **{"ssl.enabled.protocols": version})) as connection:
@@ -314,8 +316,11 @@ def test_the_shell_tools(secured: Secured, tmp_path: Path) -> None:
         assert len(client.metadata(["from-shell"]).topics["from-shell"].partitions) == 3
 
 
-def set_dynamic(secured: Secured, values: dict[str, str]) -> int:
-    changes = [AlterableConfig(name=name, config_operation=0, value=value) for name, value in values.items()]
+def set_dynamic(secured: Secured, values: Mapping[str, str | None]) -> int:
+    changes = [
+        AlterableConfig(name=name, config_operation=1 if value is None else 0, value=value)
+        for name, value in values.items()
+    ]
     resource = AlterConfigsResource(resource_type=4, resource_name="0", configs=changes)
     with secured.connect("PLAINTEXT") as connection:
         answer = connection.call(IncrementalAlterConfigsRequest(resources=[resource]), 1)
@@ -390,6 +395,66 @@ def test_a_listener_comes_and_goes_while_the_broker_runs(secured: Secured) -> No
             with pytest.raises(ConnectionFailed):
                 is_served(guest)
         assert is_served(bystander)
+
+
+def lets_in(secured: Secured, listener: str, wrap: SocketWrapper) -> bool:
+    return not is_refused(secured, listener, wrap)
+
+
+def test_who_is_trusted_is_changed_while_the_broker_runs(secured: Secured, tmp_path: Path) -> None:
+    """By another store with another password, and by certificates in the configuration; and taken back."""
+    keys, other = secured.keys, Authority("Other")
+    known, stranger = keys.wrap(keys.client), keys.wrap(other.issue("mallory"))
+    source, store = other.pem_file(tmp_path / "other.pem"), tmp_path / "other.p12"
+    keytool("-importcert", "-alias", "ca", "-file", source, "-keystore", store, "-storetype", "PKCS12",
+            "-storepass", "another", "-noprompt")  # fmt: skip
+    stores = {"ssl.truststore.location": str(store), "ssl.truststore.password": "another"}
+    changes = {"mutual": stores, "asked": {"ssl.truststore.certificates": other.pem}}
+    assert set_dynamic(secured, of_listener("mutual", {**stores, "ssl.truststore.password": "wrong"})) == 42
+    for listener, values in changes.items():
+        name = listener.upper()
+        assert lets_in(secured, name, known)
+        assert set_dynamic(secured, of_listener(listener, values)) == 0
+        # Each thread of Kafka's network has keys of its own, and is given the new ones by itself.
+        assert wait_until(partial(lets_in, secured, name, stranger), CLOCK, WAIT_MS)
+        assert wait_until(partial(is_refused, secured, name, known), CLOCK, WAIT_MS)
+        assert set_dynamic(secured, dict.fromkeys(of_listener(listener, values))) == 0
+        assert wait_until(partial(lets_in, secured, name, known), CLOCK, WAIT_MS)
+        assert wait_until(partial(is_refused, secured, name, stranger), CLOCK, WAIT_MS)
+
+
+def test_a_listener_is_secured_by_dynamic_configs_alone(secured: Secured, tmp_path: Path) -> None:
+    """Everything that is said of it: its key, whom it trusts, and what it asks of clients."""
+    keys = secured.keys
+    identity = keys.authority.issue("broker")
+    fresh = Secured(secured.cluster, keys, {**secured.ports, "FRESH": free_ports(1)[0]})
+    own = of_listener(
+        "fresh",
+        {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.key": identity.key_pem(),
+            "ssl.keystore.certificate.chain": identity.chain_pem,
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(keys.authority.pem_file(tmp_path / "ca.pem")),
+            "ssl.client.auth": "required",
+            "ssl.enabled.protocols": "TLSv1.2",
+            "ssl.cipher.suites": "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+        },
+    )
+    added = {**listeners(fresh.ports), "listener.security.protocol.map": f"{PROTOCOLS},FRESH:SSL"}
+    assert set_dynamic(secured, {**own, **added}) == 0
+    try:
+        known = partial(keys.wrap, keys.client)
+        assert wait_until(lambda: lets_in(fresh, "FRESH", known()), CLOCK, WAIT_MS)
+        for wrap in (
+            keys.wrap(),
+            keys.wrap(Authority("Other").issue("mallory")),
+            known(**{"ssl.enabled.protocols": "TLSv1.3"}),
+            known(**{"ssl.enabled.protocols": "TLSv1.2", "ssl.cipher.suites": OTHER_SUITE}),
+        ):
+            assert is_refused(fresh, "FRESH", wrap)
+    finally:
+        assert set_dynamic(secured, listeners(secured.ports)) == 0
 
 
 def test_listeners_that_cannot_be(secured: Secured) -> None:

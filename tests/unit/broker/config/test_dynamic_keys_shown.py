@@ -18,6 +18,14 @@ LISTENER = f"{TLS}::test_a_listener_comes_and_goes_while_the_broker_runs"
 CERTIFICATE = f"{TLS}::test_a_certificate_is_replaced_while_clients_are_connected"
 DEFAULTS = f"{EFFECTS}::test_defaults_of_topics"
 PACKED = f"{EFFECTS}::test_batches_are_compressed_harder"
+FLUSHED = f"{EFFECTS}::test_logs_are_forced_to_disk"
+CLEANED = f"{EFFECTS}::test_when_a_log_is_cleaned"
+KEYS_AT_ONCE = f"{EFFECTS}::test_how_many_keys_are_cleaned_at_once"
+PASSWORDS = "tests/cluster/test_dynamic_passwords.py::test_passwords_are_handed_on"
+REPLICATION = "tests/contract/test_dynamic_replication.py"
+ALONE = f"{REPLICATION}::test_a_leader_alone_and_a_broker_that_was_not_in_sync"
+TRUSTED = f"{TLS}::test_who_is_trusted_is_changed_while_the_broker_runs"
+SECURED = f"{TLS}::test_a_listener_is_secured_by_dynamic_configs_alone"
 
 SHOWN = {
     "advertised.listeners": LISTENER,
@@ -31,12 +39,18 @@ SHOWN = {
     "listener.security.protocol.map": LISTENER,
     "listeners": LISTENER,
     "log.cleaner.backoff.ms": f"{EFFECTS}::test_the_cleaner_works_on",
-    "log.cleaner.dedupe.buffer.size": f"{THREADS}::test_the_cleaner_has_its_memory_and_rate",
-    "log.cleaner.io.buffer.load.factor": f"{THREADS}::test_the_cleaner_has_its_memory_and_rate",
-    "log.cleaner.io.buffer.size": f"{THREADS}::test_the_cleaner_has_its_memory_and_rate",
-    "log.cleaner.io.max.bytes.per.second": f"{THREADS}::test_the_cleaner_has_its_memory_and_rate",
+    "log.cleaner.dedupe.buffer.size": KEYS_AT_ONCE,
+    "log.cleaner.delete.retention.ms": f"{EFFECTS}::test_how_long_tombstones_stay",
+    "log.cleaner.io.buffer.load.factor": KEYS_AT_ONCE,
+    "log.cleaner.io.buffer.size": f"{THREADS}::test_the_cleaner_reads_as_much_at_once",
+    "log.cleaner.io.max.bytes.per.second": f"{EFFECTS}::test_how_fast_logs_are_cleaned",
+    "log.cleaner.max.compaction.lag.ms": CLEANED,
+    "log.cleaner.min.cleanable.ratio": CLEANED,
+    "log.cleaner.min.compaction.lag.ms": CLEANED,
     "log.cleaner.threads": f"{THREADS}::test_threads_come_and_go",
     "log.cleanup.policy": DEFAULTS,
+    "log.flush.interval.messages": FLUSHED,
+    "log.flush.interval.ms": FLUSHED,
     "log.index.interval.bytes": DEFAULTS,
     "log.index.size.max.bytes": DEFAULTS,
     "log.message.downconversion.enable": DEFAULTS,
@@ -47,6 +61,7 @@ SHOWN = {
     "log.preallocate": DEFAULTS,
     "log.retention.bytes": f"{EFFECTS}::test_segments_roll_and_old_ones_go",
     "log.retention.ms": f"{EFFECTS}::test_records_are_kept_for_a_time",
+    "log.roll.jitter.ms": DEFAULTS,
     "log.roll.ms": DEFAULTS,
     "log.segment.bytes": f"{EFFECTS}::test_segments_roll_and_old_ones_go",
     "log.segment.delete.delay.ms": f"{EFFECTS}::test_segments_roll_and_old_ones_go",
@@ -55,39 +70,44 @@ SHOWN = {
     "max.connections.per.ip": f"{EFFECTS}::test_connections_of_one_address_are_limited",
     "max.connections.per.ip.overrides": f"{EFFECTS}::test_connections_of_one_address_are_limited",
     "message.max.bytes": f"{EFFECTS}::test_large_batches_are_refused",
+    "min.insync.replicas": ALONE,
     "num.io.threads": f"{THREADS}::test_threads_come_and_go",
     "num.network.threads": f"{THREADS}::test_threads_come_and_go",
     "num.recovery.threads.per.data.dir": f"{THREADS}::test_logs_are_closed_by_as_many_threads",
+    "num.replica.fetchers": f"{REPLICATION}::test_how_many_fetch_from_a_leader",
     "producer.id.expiration.ms": f"{EFFECTS}::test_producers_are_forgotten",
     "replica.alter.log.dirs.io.max.bytes.per.second":
         "tests/contract/test_log_dirs.py::test_a_slow_move_is_seen_is_cancelled_and_survives_a_restart",
     "sasl.enabled.mechanisms": f"{SASL}::test_mechanisms_of_all_listeners_are_those_of_new_ones",
     "sasl.jaas.config": f"{SASL}::test_a_listener_with_a_login_is_added",
+    "ssl.cipher.suites": SECURED,
+    "ssl.client.auth": SECURED,
+    "ssl.enabled.protocols": SECURED,
+    "ssl.key.password": PASSWORDS,
+    "ssl.keystore.certificate.chain": SECURED,
+    "ssl.keystore.key": SECURED,
     "ssl.keystore.location": CERTIFICATE,
+    "ssl.keystore.password": PASSWORDS,
+    "ssl.keystore.type": SECURED,
+    "ssl.truststore.certificates": TRUSTED,
+    "ssl.truststore.location": TRUSTED,
+    "ssl.truststore.password": TRUSTED,
+    "ssl.truststore.type": SECURED,
     "transaction.partition.verification.enable": f"{EFFECTS}::test_partitions_of_transactions_are_verified",
+    "unclean.leader.election.enable": ALONE,
 }  # fmt: skip
 
 
 _TIERED = "there is no tiered storage, so nothing can show"
 _CLASSES = "no class of Java's is loaded, so nothing can show"
-_TLS = "read again with ssl.keystore.location; no test changes it at run time by itself"
 _TICKETS = "the Kerberos library renews tickets in its own way, so nothing can show"
 _LOGIN = "read again with sasl.jaas.config; no test changes it at run time by itself"
 _NONE = "no test changes it at run time"
 
 NOT_SHOWN = {
-    "log.cleaner.min.cleanable.ratio": _NONE,
-    "log.cleaner.min.compaction.lag.ms": _NONE,
-    "log.cleaner.max.compaction.lag.ms": _NONE,
-    "log.cleaner.delete.retention.ms": _NONE,
-    "log.flush.interval.messages": _NONE,
-    "log.flush.interval.ms": _NONE,
     "log.local.retention.bytes": _TIERED,
     "log.local.retention.ms": _TIERED,
-    "log.roll.jitter.ms": "taken from chance: no single segment can show it",
     "metric.reporters": _CLASSES,
-    "min.insync.replicas": _NONE,
-    "num.replica.fetchers": _NONE,
     "principal.builder.class": _CLASSES,
     "remote.fetch.max.wait.ms": _TIERED,
     "remote.log.index.file.cache.total.size.bytes": _TIERED,
@@ -104,26 +124,13 @@ NOT_SHOWN = {
     "sasl.login.refresh.window.factor": _LOGIN,
     "sasl.login.refresh.window.jitter": _LOGIN,
     "sasl.mechanism.inter.broker.protocol": _NONE,
-    "ssl.cipher.suites": _TLS,
-    "ssl.client.auth": _TLS,
-    "ssl.enabled.protocols": _TLS,
-    "ssl.endpoint.identification.algorithm": _TLS,
+    "ssl.endpoint.identification.algorithm": "of connections to other brokers; no test changes it at run time",
     "ssl.engine.factory.class": _CLASSES,
-    "ssl.key.password": _TLS,
     "ssl.keymanager.algorithm": _CLASSES,
-    "ssl.keystore.certificate.chain": _TLS,
-    "ssl.keystore.key": _TLS,
-    "ssl.keystore.password": _TLS,
-    "ssl.keystore.type": _TLS,
-    "ssl.protocol": _TLS,
+    "ssl.protocol": "not honoured: ssl.enabled.protocols says which versions are served",
     "ssl.provider": _CLASSES,
     "ssl.secure.random.implementation": _CLASSES,
     "ssl.trustmanager.algorithm": _CLASSES,
-    "ssl.truststore.certificates": _TLS,
-    "ssl.truststore.location": _TLS,
-    "ssl.truststore.password": _TLS,
-    "ssl.truststore.type": _TLS,
-    "unclean.leader.election.enable": _NONE,
 }
 
 
