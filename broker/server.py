@@ -225,6 +225,7 @@ class BrokerServer:
         self.dynamic_config.on_every_change += [self.listener_security.reload, self.context.peer_security.reload]
         watch = CertificateWatch(self.listener_security, self.clock, self.metrics)
         self.scheduler.schedule("certificate-expiry", watch.check, CHECK_DELAY_MS, CHECK_MS)
+        self.dynamic_config.on_every_change.append(watch.check)
         self.dispatcher = Dispatcher(self.context, handlers)
         self.socket_server = SocketServer(
             socket_server_config(self.config, self.listener_security),

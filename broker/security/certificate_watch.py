@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -28,12 +29,21 @@ class CertificateWatch:
         self._clock = clock
         self._metrics = metrics
         self._gauges: set[str] = set()
+        self._checking = threading.Lock()
 
     def check(self) -> None:
-        for name in self._security.tls.keys() - self._gauges:
+        """From time to time, and when listeners may have come or gone."""
+        with self._checking:
+            self._check(list(self._security.tls))
+
+    def _check(self, listeners: list[str]) -> None:
+        for name in self._gauges.difference(listeners):
+            self._gauges.remove(name)
+            self._metrics.remove("kafka.server", "CertificateExpiry", "SecondsLeft", listener=name)
+        for name in set(listeners) - self._gauges:
             self._gauges.add(name)
             self._metrics.gauge("kafka.server", "CertificateExpiry", "SecondsLeft", self._left(name), listener=name)
-        for name in self._security.tls:
+        for name in listeners:
             days = self._left(name)() / _DAY_S
             if days < 0:
                 logger.error("the certificate of listener %s has expired: no client that checks it connects", name)

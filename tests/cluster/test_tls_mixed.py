@@ -1,5 +1,6 @@
 """Apache Kafka and Odradek in one cluster that speaks SASL_SSL among its brokers: replication both ways, the controller
-of either kind, markers of transactions, and a certificate that is replaced in a running cluster."""
+of either kind, whose orders come by a listener of their own, markers of transactions, and a certificate that is
+replaced in a running cluster."""
 
 from __future__ import annotations
 
@@ -49,19 +50,21 @@ class Secured:
 def secured(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     authority = Authority()
     directory = tmp_path_factory.mktemp("tls-mixed")
-    ports = free_ports(4)
+    ports = free_ports(6)
     own: dict[int, dict[str, str]] = {}
     for number in (0, 1):
-        plain, internal = ports[2 * number : 2 * number + 2]
+        plain, internal, control = ports[3 * number : 3 * number + 3]
+        tls = server_settings(authority.issue(f"broker-{number}"), authority, directory / f"keys-{number}")
         own[number] = {
-            "listeners": f"PLAINTEXT://{HOST}:{plain},INTERNAL://{HOST}:{internal}",
-            **of_listener(
-                "internal",
-                server_settings(authority.issue(f"broker-{number}"), authority, directory / f"keys-{number}"),
-            ),
+            "listeners": f"PLAINTEXT://{HOST}:{plain},INTERNAL://{HOST}:{internal},CONTROL://{HOST}:{control}",
+            **of_listener("internal", tls),
+            **of_listener("control", tls),
         }
     settings = {
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:SASL_SSL",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:SASL_SSL,CONTROL:SASL_SSL",
+        "control.plane.listener.name": "CONTROL",
+        "listener.name.control.plain.sasl.jaas.config": LOGIN,
+        "listener.name.control.ssl.client.auth": "required",
         "inter.broker.listener.name": "INTERNAL",
         "sasl.enabled.mechanisms": "PLAIN",
         "sasl.mechanism.inter.broker.protocol": "PLAIN",
@@ -72,10 +75,10 @@ def secured(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     }
     cluster = Cluster(["odradek", "kafka"], directory, f"{zookeeper}/tls-mixed", settings, own)
     for number, broker in enumerate(cluster.brokers):
-        broker.port, broker.address = ports[2 * number], f"{HOST}:{ports[2 * number]}"
+        broker.port, broker.address = ports[3 * number], f"{HOST}:{ports[3 * number]}"
     try:
         cluster.start()
-        yield Secured(cluster, authority, f"{HOST}:{ports[1]},{HOST}:{ports[3]}")
+        yield Secured(cluster, authority, f"{HOST}:{ports[1]},{HOST}:{ports[4]}")
     finally:
         cluster.stop()
 
