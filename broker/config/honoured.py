@@ -33,7 +33,6 @@ SASL_LISTENER_KEYS = OF_MECHANISMS | {
     *LOGIN_KEYS,
     "sasl.kerberos.principal.to.local.rules",
     "sasl.kerberos.service.name",
-    "sasl.mechanism.inter.broker.protocol",
     "sasl.oauthbearer.clock.skew.seconds",
     "sasl.oauthbearer.expected.audience",
     "sasl.oauthbearer.expected.issuer",

@@ -18,6 +18,11 @@ from network.protocol.messages.alter_user_scram_credentials import (
 )
 from network.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from network.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from network.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from network.sasl.scram_credential import MECHANISMS, SHA_256, salted_password
 from tests.support import wire
 from tests.support.cluster import CLOCK, Broker, Cluster
@@ -25,6 +30,8 @@ from tests.support.sasl import LISTENER, logged_in, running_sasl_cluster, sasl_a
 from tests.support.zookeeper import zookeeper_client
 
 SALT = b"salt of a test"
+LAG_MS = 5_000
+MECHANISM = "sasl.mechanism.inter.broker.protocol"
 
 
 def admin_credential(mechanism: str) -> str:
@@ -45,7 +52,11 @@ def cluster(
         text = admin_credential("SCRAM-SHA-512")
         content = f'{{"version":1,"config":{{"SCRAM-SHA-512":"{text}"}}}}'
         client.create("/config/users/admin", content.encode(), makepath=True)
-    more = {"inter.broker.listener.name": LISTENER, "sasl.mechanism.inter.broker.protocol": request.param}
+    more = {
+        "inter.broker.listener.name": LISTENER,
+        "sasl.mechanism.inter.broker.protocol": request.param,
+        "replica.lag.time.max.ms": str(LAG_MS),
+    }
     directory = tmp_path_factory.mktemp(name)
     with running_sasl_cluster(["odradek", "kafka", "odradek"], directory, connect, **more) as cluster:
         yield cluster
@@ -147,3 +158,45 @@ def test_a_token_of_one_broker_is_good_on_all(cluster: Cluster, maker: int) -> N
     assert ended.error_code == 0
     for broker in cluster.brokers:
         assert wait_until(lambda b=broker: not good(b), CLOCK, 5_000), broker.kind  # type: ignore[misc]
+
+
+def alter_broker(cluster: Cluster, broker: Broker, name: str, value: str | None) -> None:
+    change = AlterableConfig(name=name, config_operation=1 if value is None else 0, value=value)
+    resource = AlterConfigsResource(resource_type=4, resource_name=str(broker.broker_id), configs=[change])
+    with cluster.client() as client:
+        request = IncrementalAlterConfigsRequest(resources=[resource])
+        (answer,) = client.call_broker(broker.broker_id, request).responses
+    assert answer.error_code == 0, answer.error_message
+
+
+@pytest.mark.parametrize("cluster", ["PLAIN"], indirect=True)
+@pytest.mark.parametrize("changed", [0, 1])
+def test_brokers_log_in_to_each_other_by_another_mechanism(cluster: Cluster, changed: int) -> None:
+    """Said while they run: new connections are made by it, and fail until it has the brokers' user."""
+    broker = cluster.brokers[changed]
+    topic = wire.create_topic(cluster, partitions=6, replication_factor=3)
+    cluster.wait_topic(topic, 6)
+    with cluster.client() as client:
+
+        def in_sync(*, everywhere: bool) -> bool:
+            partitions = client.topic(topic, refresh=True).partitions.values()
+            return all(broker.broker_id in each.isr for each in partitions) is everywhere
+
+        def out_of_sync() -> bool:
+            """Who has nothing to fetch is never late."""
+            for number, partition in client.topic(topic).partitions.items():
+                wire.produce(cluster.brokers[partition.leader], topic, wire.batch([b"x"]), partition=number, acks=1)
+            return in_sync(everywhere=False)
+
+        assert wait_until(lambda: in_sync(everywhere=True), CLOCK, 30_000)
+        alter_broker(cluster, broker, MECHANISM, "SCRAM-SHA-256")
+        alter_broker(cluster, broker, "num.replica.fetchers", "2")  # the second one connects anew
+        try:
+            assert wait_until(out_of_sync, CLOCK, 60_000)
+            set_password(cluster, "admin", "admin-secret")
+            assert wait_until(lambda: in_sync(everywhere=True), CLOCK, 60_000)
+        finally:
+            alter_broker(cluster, broker, MECHANISM, None)
+            alter_broker(cluster, broker, "num.replica.fetchers", None)
+            deletion = ScramCredentialDeletion(name="admin", mechanism=1)
+            client.call_controller(AlterUserScramCredentialsRequest(deletions=[deletion]))

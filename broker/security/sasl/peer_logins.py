@@ -71,7 +71,7 @@ class PeerLogins:
 
     def _make(self, listener: str) -> SocketWrapper:
         values = ListenerValues(self._config, listener)
-        mechanism = values[KEY]
+        mechanism = self._config[KEY]  # of no single listener, as in Kafka
         if mechanism not in SERVED:
             raise ConfigError(f"{KEY}: {mechanism} is not served by this broker, it has {', '.join(SERVED)}")
         if mechanism not in values["sasl.enabled.mechanisms"]:

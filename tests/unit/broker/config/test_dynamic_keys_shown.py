@@ -80,6 +80,8 @@ SHOWN = {
         "tests/contract/test_log_dirs.py::test_a_slow_move_is_seen_is_cancelled_and_survives_a_restart",
     "sasl.enabled.mechanisms": f"{SASL}::test_mechanisms_of_all_listeners_are_those_of_new_ones",
     "sasl.jaas.config": f"{SASL}::test_a_listener_with_a_login_is_added",
+    "sasl.mechanism.inter.broker.protocol":
+        "tests/cluster/test_sasl_mixed.py::test_brokers_log_in_to_each_other_by_another_mechanism",
     "ssl.cipher.suites": SECURED,
     "ssl.client.auth": SECURED,
     "ssl.enabled.protocols": SECURED,
@@ -123,7 +125,6 @@ NOT_SHOWN = {
     "sasl.login.refresh.min.period.seconds": _LOGIN,
     "sasl.login.refresh.window.factor": _LOGIN,
     "sasl.login.refresh.window.jitter": _LOGIN,
-    "sasl.mechanism.inter.broker.protocol": _NONE,
     "ssl.endpoint.identification.algorithm": "of connections to other brokers; no test changes it at run time",
     "ssl.engine.factory.class": _CLASSES,
     "ssl.keymanager.algorithm": _CLASSES,
