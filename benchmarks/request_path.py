@@ -229,8 +229,8 @@ def frames_of(api: tuple[int, int], message: Message, window: int) -> bytes:
 
 
 @contextlib.contextmanager
-def driven_broker(directory: Path, zookeeper: str) -> Iterator[DrivenConnection]:
-    """A connection to a broker in this process, which leads the one partition of the topic."""
+def running_broker(directory: Path, zookeeper: str) -> Iterator[tuple[BrokerServer, int]]:
+    """A broker in this process, and its port."""
     port = free_ports(1)[0]
     settings = {
         **BROKER_SETTINGS,
@@ -242,6 +242,15 @@ def driven_broker(directory: Path, zookeeper: str) -> Iterator[DrivenConnection]
     broker = BrokerServer(KafkaConfig(settings))
     broker.startup()
     try:
+        yield broker, port
+    finally:
+        broker.shutdown()
+
+
+@contextlib.contextmanager
+def driven_broker(directory: Path, zookeeper: str) -> Iterator[DrivenConnection]:
+    """A connection to a broker in this process, which leads the one partition of the topic."""
+    with running_broker(directory, zookeeper) as (broker, port):
         create = CreateTopicsRequest(
             topics=[CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)], timeout_ms=20_000
         )
@@ -254,8 +263,6 @@ def driven_broker(directory: Path, zookeeper: str) -> Iterator[DrivenConnection]
         if not wait_until(created, CLOCK, 30_000):
             raise RuntimeError("the topic was not created")
         yield DrivenConnection(broker)
-    finally:
-        broker.shutdown()
 
 
 def run(directory: Path, zookeeper: str, window: int, rounds: int) -> dict[str, Outcome]:

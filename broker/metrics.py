@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
+from broker.gauge_family import GaugeFamily
 from timer.chance import SeededChance
 
 TICK_MS = 5_000
@@ -116,6 +117,9 @@ def _at(sample: list[float], fraction: float) -> float:
     return sample[low] + (sample[high] - sample[low]) * (position - low)
 
 
+T = TypeVar("T")
+
+
 class Part:
     """A gauge that is one of `count` read together: `together` gives all of them."""
 
@@ -139,6 +143,7 @@ class MetricsRegistry:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._metrics: dict[MetricName, Metric] = {}
+        self._families: dict[tuple[str, str, tuple[str, ...]], GaugeFamily[Any]] = {}
         self._changes = 0
         self._preparations: list[Callable[[], None]] = []
 
@@ -158,6 +163,21 @@ class MetricsRegistry:
         with self._lock:
             for place, name in enumerate(names):
                 self._metrics[_name(group, type_, name, tags)] = Part(fn, place, len(names))
+            self._changes += 1
+
+    def family(
+        self, group: str, type_: str, tags: Sequence[str], names: Sequence[str], read: Callable[[T], Sequence[float]]
+    ) -> GaugeFamily[T]:
+        """Gauges of many objects; asking twice for a group, type and names of tags gives the same."""
+        key = group, type_, tuple(tags)
+        with self._lock:
+            found = self._families.get(key)
+            if found is None:
+                found = self._families[key] = GaugeFamily(tags, names, read, self._changed)
+            return found
+
+    def _changed(self) -> None:
+        with self._lock:
             self._changes += 1
 
     def meter(self, group: str, type_: str, name: str, **tags: str) -> Meter:
@@ -185,12 +205,14 @@ class MetricsRegistry:
 
     def tick(self) -> None:
         """Bring all rates up to date; the scheduler calls it every `TICK_MS`."""
-        for _, metric in self.items():
+        with self._lock:
+            metrics = list(self._metrics.values())
+        for metric in metrics:
             if isinstance(metric, Meter):
                 metric.tick()
 
     def __len__(self) -> int:
-        return len(self._metrics)
+        return len(self._metrics) + sum(len(family) for family in list(self._families.values()))
 
     def before_read(self, prepare: Callable[[], None]) -> None:
         """Have `prepare` called before all metrics are read, to give meters what has been counted elsewhere."""
@@ -201,13 +223,27 @@ class MetricsRegistry:
         for prepare in self._preparations:
             prepare()
 
-    def items(self) -> list[tuple[MetricName, Metric]]:
+    def items(self) -> Iterator[tuple[MetricName, Metric]]:
+        """Every metric that is there when this is called or when its family's turn comes."""
         with self._lock:
-            return list(self._metrics.items())
+            metrics, families = list(self._metrics.items()), list(self._families.items())
+        yield from metrics
+        for (group, type_, _), family in families:
+            for tags, together in family.items():
+                for place, name in enumerate(family.names):
+                    yield MetricName(group, type_, name, tags), Part(together, place, len(family.names))
 
     def get(self, group: str, type_: str, name: str, **tags: str) -> Metric | None:
+        key = _name(group, type_, name, tags)
         with self._lock:
-            return self._metrics.get(_name(group, type_, name, tags))
+            found = self._metrics.get(key)
+            if found is not None:
+                return found
+            family = self._families.get((group, type_, tuple(tag for tag, _ in key.tags)))
+        together = None if family is None else family.get(*(value for _, value in key.tags))
+        if family is None or together is None or name not in family.names:
+            return None
+        return Part(together, family.names.index(name), len(family.names))
 
     def value(self, group: str, type_: str, name: str, **tags: str) -> float:
         """The value of a gauge, or the count of a meter or histogram. Raises `KeyError` if there is none."""

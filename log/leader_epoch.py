@@ -31,10 +31,14 @@ def leader_epoch_checkpoint(
     """The checkpoint file of a partition directory."""
     return CheckpointFile(
         os.path.join(directory, LEADER_EPOCH_CHECKPOINT),
-        lambda entry: f"{entry.epoch} {entry.start_offset}",
+        _format_entry,
         _parse_entry,
         log_directory,
     )
+
+
+def _format_entry(entry: EpochEntry) -> str:
+    return f"{entry.epoch} {entry.start_offset}"
 
 
 def _parse_entry(fields: list[str]) -> EpochEntry:

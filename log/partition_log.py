@@ -523,7 +523,7 @@ class PartitionLog:
                 fsync_directory(self.parent_dir)
                 self.local.renamed(new)
                 self.producers.update_directory(new)
-                self._epoch_checkpoint.path = type(self._epoch_checkpoint.path)(new, LEADER_EPOCH_CHECKPOINT)
+                self._epoch_checkpoint.path = os.path.join(new, LEADER_EPOCH_CHECKPOINT)
                 if self._metadata_file is not None:
                     self._metadata_file = PartitionMetadataFile(new)
                 self._kind = parse_dir_name(name)[1]

@@ -6,7 +6,10 @@ Group, type, name and tags are those of Kafka's metrics (``kafka.server:type=Bro
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+OwnerT = TypeVar("OwnerT", contravariant=True)
 
 
 class Meter(Protocol):
@@ -23,6 +26,16 @@ class Histogram(Protocol):
         """Record a value that occurred ``n`` times."""
 
 
+class Family(Protocol[OwnerT]):
+    """The gauges of many objects of one kind, whose tags have the same names."""
+
+    def add(self, owner: OwnerT, *values: str) -> None:
+        """Register the gauges of `owner`, in place of those with the same tags; `values` are those of the tags."""
+
+    def remove(self, *values: str) -> None:
+        """Forget the gauges with these tags; unknown ones are ignored."""
+
+
 class Metrics(Protocol):
     """A registry of metrics; registering the same name again returns, or for gauges replaces, what is there."""
 
@@ -33,6 +46,11 @@ class Metrics(Protocol):
         self, group: str, type_: str, names: Sequence[str], fn: Callable[[], Sequence[float]], **tags: str
     ) -> None:
         """Register values that are read together, in the order of their names."""
+
+    def family(
+        self, group: str, type_: str, tags: Sequence[str], names: Sequence[str], read: Callable[[T], Sequence[float]]
+    ) -> Family[T]:
+        """Such values of objects that will be told; `tags` are names as they are shown. Made on first use."""
 
     def meter(self, group: str, type_: str, name: str, **tags: str) -> Meter:
         """A meter, made on first use."""
@@ -53,6 +71,12 @@ class _Nothing:
     def update(self, value: float, n: int = 1) -> None:
         pass
 
+    def add(self, owner: Any, *values: str) -> None:
+        pass
+
+    def remove(self, *values: str) -> None:
+        pass
+
 
 _NOTHING = _Nothing()
 
@@ -67,6 +91,11 @@ class NullMetrics:
         self, group: str, type_: str, names: Sequence[str], fn: Callable[[], Sequence[float]], **tags: str
     ) -> None:
         pass
+
+    def family(
+        self, group: str, type_: str, tags: Sequence[str], names: Sequence[str], read: Callable[[T], Sequence[float]]
+    ) -> Family[T]:
+        return _NOTHING
 
     def meter(self, group: str, type_: str, name: str, **tags: str) -> Meter:
         return _NOTHING

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from broker.replication.partition import Partition
 from broker.replication.partitions import Partitions
 from log.topic_partition import TopicPartition
@@ -43,20 +41,14 @@ class PartitionMetrics:
     """
 
     def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
+        self._family = metrics.family(_GROUP, _TYPE, ("topic", "partition"), _NAMES, _values)
 
     def add(self, partition: Partition) -> None:
-        tags = _tags(partition.topic_partition)
-        self._metrics.gauges_together(_GROUP, _TYPE, _NAMES, partial(_values, partition), **tags)
+        tp = partition.topic_partition
+        self._family.add(partition, tp.topic, str(tp.partition))
 
     def remove(self, tp: TopicPartition) -> None:
-        tags = _tags(tp)
-        for name in _NAMES:
-            self._metrics.remove(_GROUP, _TYPE, name, **tags)
-
-
-def _tags(tp: TopicPartition) -> dict[str, str]:
-    return {"topic": tp.topic, "partition": str(tp.partition)}
+        self._family.remove(tp.topic, str(tp.partition))
 
 
 COUNTS = (

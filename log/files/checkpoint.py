@@ -67,6 +67,8 @@ class CheckpointFile(Generic[T]):
     Reads and writes of one object exclude each other. I/O errors are raised as StorageError with `log_directory`.
     """
 
+    __slots__ = ("_format", "_lock", "_log_directory", "_parse", "path")
+
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -74,10 +76,10 @@ class CheckpointFile(Generic[T]):
         parse_entry: Callable[[list[str]], T],
         log_directory: str | None = None,
     ) -> None:
-        self.path = Path(path)
+        self.path = os.fspath(path)
         self._format = format_entry
         self._parse = parse_entry
-        self._log_directory = log_directory or str(self.path.parent)
+        self._log_directory = log_directory or os.path.dirname(self.path)
         self._lock = threading.Lock()
 
     def create_if_absent(self) -> None:
@@ -104,7 +106,7 @@ class CheckpointFile(Generic[T]):
         """
         with self._lock:
             try:
-                data = self.path.read_bytes()
+                data = Path(self.path).read_bytes()
             except FileNotFoundError:
                 return []
             except OSError as e:

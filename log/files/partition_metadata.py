@@ -19,9 +19,15 @@ _LINE = re.compile(r"\s*(\w+)\s*:\s+(\S+)\s*")
 class PartitionMetadataFile:
     """The file in one partition directory. `log_directory` names the directory that goes offline on an I/O error."""
 
+    __slots__ = ("_directory", "_log_directory")
+
     def __init__(self, directory: str | os.PathLike[str], log_directory: str | None = None) -> None:
-        self.path = Path(directory) / PARTITION_METADATA
-        self._log_directory = log_directory or str(Path(directory).parent)
+        self._directory = os.fspath(directory)
+        self._log_directory = log_directory or os.path.dirname(self._directory)
+
+    @property
+    def path(self) -> Path:
+        return Path(self._directory) / PARTITION_METADATA
 
     def read(self) -> bytes | None:
         """The topic id (16 bytes), or None when there is no file.

@@ -87,7 +87,7 @@ def open_log(
     loader.deleting = kind is DirectoryKind.DELETE
     log_start, recovery_point, end = loader.load()
     local = LocalLog(directory, tp, config, segments, recovery_point, end, env)
-    metadata_file = PartitionMetadataFile(directory)
+    metadata_file = PartitionMetadataFile(directory, parent)
     stored_id = metadata_file.read()
     log = PartitionLog(local, log_start, epochs, checkpoint, producers, metadata_file, stored_id)
     log.name_is_durable = not is_new

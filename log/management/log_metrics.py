@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from timer.metrics import Metrics
+from timer.metrics import Family, Metrics
 
 if TYPE_CHECKING:
     from log.management.log_dir_loading import LoadProgress
     from log.partition_log import PartitionLog
 
 GROUP = "kafka.log"
+_TAGS = ("topic", "partition")
 _NAMES = ("NumLogSegments", "LogStartOffset", "LogEndOffset", "Size")
 
 
@@ -21,6 +22,8 @@ class LogMetrics:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
+        self._logs = metrics.family(GROUP, "Log", _TAGS, _NAMES, _values)
+        self._future_logs = metrics.family(GROUP, "Log", (*_TAGS, "is-future"), _NAMES, _values)
 
     def add_manager(self, directories: Iterable[str], offline: Callable[[], list[str]]) -> None:
         self._metrics.gauge(GROUP, "LogManager", "OfflineLogDirectoryCount", lambda: len(offline()))
@@ -38,18 +41,22 @@ class LogMetrics:
             self._metrics.gauge(GROUP, "LogManager", "remainingSegmentsToRecover", fn, **tags)
 
     def add_log(self, log: PartitionLog) -> None:
-        self._metrics.gauges_together(GROUP, "Log", _NAMES, partial(_values, log), **_tags(log))
+        tags = self.tags_of(log)
+        self._family_of(tags).add(log, *tags)
 
     def remove_log(self, log: PartitionLog) -> None:
         self.remove_tags(self.tags_of(log))
 
-    def tags_of(self, log: PartitionLog) -> dict[str, str]:
-        """The tags of its gauges as long as its directory has its present name."""
-        return _tags(log)
+    def tags_of(self, log: PartitionLog) -> tuple[str, ...]:
+        """The values of the tags of its gauges as long as its directory has its present name."""
+        topic, partition = log.topic_partition
+        return (topic, str(partition), "true") if log.is_future else (topic, str(partition))
 
-    def remove_tags(self, tags: Mapping[str, str]) -> None:
-        for name in _NAMES:
-            self._metrics.remove(GROUP, "Log", name, **tags)
+    def remove_tags(self, tags: tuple[str, ...]) -> None:
+        self._family_of(tags).remove(*tags)
+
+    def _family_of(self, tags: tuple[str, ...]) -> Family[PartitionLog]:
+        return self._logs if len(tags) == len(_TAGS) else self._future_logs
 
 
 def _values(log: PartitionLog) -> tuple[float, ...]:
@@ -65,10 +72,3 @@ def _segments_left(progress: LoadProgress, thread: int) -> float:
 
 def _is_offline(path: str, offline: Callable[[], list[str]]) -> float:
     return float(path in offline())
-
-
-def _tags(log: PartitionLog) -> dict[str, str]:
-    tags = {"topic": log.topic_partition.topic, "partition": str(log.topic_partition.partition)}
-    if log.is_future:
-        tags["is-future"] = "true"
-    return tags

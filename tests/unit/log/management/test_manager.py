@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -451,14 +452,37 @@ class Gauges(NullMetrics):
     def gauge(self, group: str, type_: str, name: str, fn: Callable[[], float], **tags: str) -> None:
         self.found[(type_, name, *(f"{k}={v}" for k, v in sorted(tags.items())))] = fn
 
-    def gauges_together(
-        self, group: str, type_: str, names: Sequence[str], fn: Callable[[], Sequence[float]], **tags: str
-    ) -> None:
-        for place, name in enumerate(names):
-            self.gauge(group, type_, name, lambda place=place: fn()[place], **tags)  # type: ignore[misc]
+    def family(
+        self, group: str, type_: str, tags: Sequence[str], names: Sequence[str], read: Callable[[Any], Sequence[float]]
+    ) -> GaugesOfMany:
+        return GaugesOfMany(self.found, type_, tags, names, read)
 
-    def remove(self, group: str, type_: str, name: str, **tags: str) -> None:
-        self.found.pop((type_, name, *(f"{k}={v}" for k, v in sorted(tags.items()))), None)
+
+class GaugesOfMany:
+    def __init__(
+        self,
+        found: dict[tuple[str, ...], Callable[[], float]],
+        type_: str,
+        tags: Sequence[str],
+        names: Sequence[str],
+        read: Callable[[Any], Sequence[float]],
+    ) -> None:
+        self._found = found
+        self._type = type_
+        self._tags = tags
+        self._names = names
+        self._read = read
+
+    def _key(self, name: str, values: tuple[str, ...]) -> tuple[str, ...]:
+        return self._type, name, *(f"{k}={v}" for k, v in sorted(zip(self._tags, values, strict=True)))
+
+    def add(self, owner: Any, *values: str) -> None:
+        for place, name in enumerate(self._names):
+            self._found[self._key(name, values)] = lambda place=place: self._read(owner)[place]  # type: ignore[misc]
+
+    def remove(self, *values: str) -> None:
+        for name in self._names:
+            self._found.pop(self._key(name, values), None)
 
 
 def test_metrics(tmp_path: Path) -> None:
