@@ -49,12 +49,12 @@ def _parse_entry(fields: list[str]) -> EpochEntry:
 class LeaderEpochCache:
     """An ordered map from leader epoch to start offset; both rise strictly. Safe to call from any thread.
 
-    `checkpoint` None keeps the map in memory only. Changes are written by `flush`, which `defer` has called soon;
-    without it they are written at once. Nothing is lost by that: an epoch in which something was written is told by
-    its batches, which recovery reads unless they were flushed, and the log flushes the epochs first. An epoch in which
-    nothing was written tells a follower nothing that it needs. So thousands of partitions that get a new leader do not
-    wait for as many syncs, one after the other: `store`, for background work, syncs nothing. Raises StorageError from
-    every call that writes.
+    `checkpoint` None keeps the map in memory only. Changes are written by `store`, which `defer` has called soon;
+    without it they are written at once. `flush` makes them durable. Nothing is lost by that: an epoch in which
+    something was written is told by its batches, which recovery reads unless they were flushed, and the log flushes the
+    epochs first. An epoch in which nothing was written tells a follower nothing that it needs. So thousands of
+    partitions that get a new leader do not wait for as many syncs, one after the other. Raises StorageError from every
+    call that writes.
     """
 
     def __init__(self, checkpoint: CheckpointFile[EpochEntry] | None) -> None:
@@ -199,6 +199,6 @@ class LeaderEpochCache:
         self.is_dirty = True
         self.is_durable = False
         if self.defer is None:
-            self.flush()
+            self.store()
         else:
             self.defer()

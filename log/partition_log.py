@@ -497,9 +497,10 @@ class PartitionLog:
         self._flush(offset, offset)
 
     def _flush(self, offset: int, recovery_point: int) -> None:
-        if offset <= self.local.recovery_point or self.offline:
+        if offset <= self.local.recovery_point or self.offline or self.active_segment.is_blank:
             return
-        self.flush_leader_epochs()
+        if self.local.unflushed_messages:
+            self.flush_leader_epochs()
         with self.io(f"flushing {self.topic_partition}"):
             if not self.name_is_durable:
                 fsync_directory(self.parent_dir)

@@ -62,10 +62,13 @@ class FileRecords(MovableFile):
         # Whether something was written that no fsync has covered. What lies there at a start is known to be durable,
         # or is recovered and marked.
         self.dirty = create
+        # Whether nothing was ever written to it.
+        self.unused = create
         if create:
             self._file = OpenFile(os.open(path, os.O_RDWR | os.O_CREAT, 0o644))
             self._pinned = True
             self.size = os.fstat(self._file.fd).st_size
+            self.unused = self.size == 0
             if preallocate and self.size == 0:
                 os.ftruncate(self._file.fd, preallocate)
         else:
@@ -84,6 +87,7 @@ class FileRecords(MovableFile):
         if file is None:
             file = self._open()
         self.dirty = True
+        self.unused = False
         position = self.size
         size = len(records)
         if position + size > MAX_FILE_SIZE:

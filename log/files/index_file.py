@@ -232,7 +232,7 @@ class IndexFile(MovableFile):
                 self._bound.forget(self)
 
     def _create(self) -> None:
-        self._dirty = True
+        # Not dirty by this: an empty index that is not there after a crash is made anew.
         size = self._rounded(self.max_size)
         self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
         os.ftruncate(self._fd, size)

@@ -83,6 +83,11 @@ class LogSegment:
         return self.records.size
 
     @property
+    def is_blank(self) -> bool:
+        """Whether its files say no more than if they were not there, so that nothing of them need be durable."""
+        return self.base_offset == 0 and self.records.unused
+
+    @property
     def path(self) -> str:
         """Path of the `.log` file."""
         return self.records.path
@@ -347,13 +352,14 @@ class LogSegment:
         return wrote
 
     def close(self) -> None:
-        """Closing time index entry, indexes and log cut to what they hold; the log is fsynced."""
+        """Closing time index entry, indexes and log cut to what they hold; the log is fsynced unless it is blank."""
         if self._max_timestamp is not None:
             self.add_closing_time_entry()
         self.offset_index.close()
         self.time_index.close()
         self.records.trim()
-        self.records.flush()
+        if not self.is_blank:
+            self.records.flush()
         self.records.close()
         self.txn_index.close()
 

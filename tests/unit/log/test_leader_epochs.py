@@ -13,6 +13,7 @@ from log.errors import StorageError
 from log.files import checkpoint
 from log.leader_epoch import LeaderEpochCache, leader_epoch_checkpoint
 from log.partition_log import PartitionLog
+from log.truncation import truncate_fully_and_start_at, truncate_to
 from tests.unit.log.harness import Harness, append
 
 
@@ -123,6 +124,51 @@ def test_a_disk_that_fails_is_reported(harness: Harness, monkeypatch: pytest.Mon
             write()
     assert len(harness.failures) == 2
     assert log.leader_epoch_cache.is_dirty
+
+
+def syncs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files that are synced from now on."""
+    synced: list[str] = []
+    really = os.fsync
+
+    def noted(fd: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{fd}").readlink().name)
+        really(fd)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    return synced
+
+
+def test_a_log_that_nobody_has_used_is_stopped_and_started_without_a_sync(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands of new partitions do not keep a broker from stopping."""
+    log = harness.open()
+    log.maybe_assign_epoch_start_offset(4, 0)
+    synced = syncs(monkeypatch)
+    harness.stop(log)
+    again = harness.open()
+    assert synced == []
+    assert again.log_end_offset == 0
+    harness.stop(again)
+    assert synced == []
+
+
+@pytest.mark.parametrize("used", [False, True])
+def test_a_log_that_was_emptied_is_not_one_of_these(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, used: bool
+) -> None:
+    """The name of its segment tells its offset, and what was cut may have been on the disk."""
+    log = harness.open()
+    if used:
+        append(log, b"a", epoch=4)
+        truncate_to(log, 0)
+    else:
+        truncate_fully_and_start_at(log, 7)
+    synced = syncs(monkeypatch)
+    harness.stop(log)
+    assert f"{0 if used else 7:020}.log" in synced
+    assert harness.open().log_end_offset == (0 if used else 7)
 
 
 def test_the_name_of_a_new_directory_is_synced_once_and_first(
