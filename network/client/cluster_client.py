@@ -21,6 +21,7 @@ from network.client.connection import (
     SocketWrapper,
 )
 from network.client.connection_pool import ConnectionPool, UnsupportedVersion, Versions
+from network.protocol.api import API
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.find_coordinator import FindCoordinatorRequest
 from network.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -285,6 +286,7 @@ class ClusterClient:
         deadline = self._deadline(timeout_ms)
         attempt_ms = (deadline - self._clock.monotonic_ms()) // attempts
         backoff = self._backoff_ms
+        codes = API[message.API_KEY].error_codes
         response: Any = None
         failure: Exception | None = None
         while True:
@@ -293,7 +295,7 @@ class ClusterClient:
             try:
                 limit = min(deadline, self._clock.monotonic_ms() + attempt_ms)
                 response = self._pool.call(target(), message, limit, max_version)
-                passing = (wrong | _REPEAT) & error_codes(response)
+                passing = (wrong | _REPEAT).intersection(map(ErrorCode.of, set(codes(response))))
                 if not passing:
                     return response
             except AuthenticationFailed:
@@ -372,23 +374,3 @@ def parse_bootstrap(bootstrap: str | Sequence[str]) -> list[BrokerAddress]:
     if not addresses:
         raise ValueError("no bootstrap server is given")
     return addresses
-
-
-def error_codes(message: object) -> set[ErrorCode]:
-    """Every error code that a response holds, at any depth, without NONE."""
-    found: set[ErrorCode] = set()
-    waiting: list[object] = [message]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, list):
-            if value and hasattr(value[0], "FIELDS"):
-                waiting.extend(value)
-            continue
-        for each in getattr(type(value), "FIELDS", ()):
-            if each.name == "error_code":
-                code = getattr(value, each.name)
-                if code:
-                    found.add(ErrorCode.of(code))
-            elif each.kind in ("array", "struct"):
-                waiting.append(getattr(value, each.slot))
-    return found

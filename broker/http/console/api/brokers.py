@@ -25,8 +25,10 @@ def overview(client: ClusterClient, _question: Question) -> Any:
             under_replicated += len(each.isr) < len(each.replicas)
             offline += each.leader < 0
             leaders[each.leader] += 1
-            replicas.update(each.replicas)
-            lagging.update(broker for broker in each.replicas if broker not in each.isr)
+            for broker_id in each.replicas:
+                replicas[broker_id] += 1
+            if len(each.isr) < len(each.replicas):
+                lagging.update(broker_id for broker_id in each.replicas if broker_id not in each.isr)
     rows = []
     for broker_id in sorted({*seen.brokers, *replicas}):
         address = seen.brokers.get(broker_id)

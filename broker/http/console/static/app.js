@@ -65,6 +65,8 @@ async function show(frame, facts) {
 }
 
 async function begin() {
+  // Its file comes while the session is asked for; what is wrong with it shows when it is shown.
+  find(current().path)?.load().catch(() => {});
   const facts = await session();
   if (!facts.in) {
     showLogin(root);

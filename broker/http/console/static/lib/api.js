@@ -1,5 +1,7 @@
 // Questions to the broker that this page came from.
 
+import { early } from "./early.js";
+
 let token = "";
 
 export class ApiError extends Error {
@@ -23,7 +25,7 @@ async function answer(response) {
 
 async function send(path, options) {
   try {
-    return await fetch(`api/${path}`, { credentials: "same-origin", ...options });
+    return await (early(path) ?? fetch(`api/${path}`, { credentials: "same-origin", ...options }));
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new ApiError(0, "away", "This broker does not answer. The page tries again by itself.");
