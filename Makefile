@@ -17,8 +17,11 @@
 #   make zookeeper   the embedded ZooKeeper beside the real one, 2 minutes
 #   make reference   files that change hands with Apache Kafka, 4 minutes
 #   make spark       the Spark source and sink, 7 minutes
-#   make cluster-test  the compose cluster in containers, 12 minutes
+#   make cluster-test  the compose cluster in containers, 11 minutes
+# make cluster-migration-test   a compose cluster of Apache Kafka becomes ours under load, 5 minutes
 # make cluster-up    the cluster in containers; cluster-logs, cluster-down
+# make cluster-upgrade      builds the image anew and replaces its brokers one by one
+# make cluster-kafka        a cluster of Apache Kafka in containers; cluster-migration puts brokers of ours in their place
 # make cluster-monitoring   the same with Prometheus and Grafana: localhost:3000
 # make cluster-spark JOB='topic-report --topics orders'   a PySpark job in a container, on that cluster
 # make docs          the documentation as a site, in build/site
@@ -33,7 +36,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-r
 SUITES := contract clients cluster console faults fuzz campaign soak operations simulation spark docker reference zookeeper site
 
 .PHONY: help run up test check lint types unit docs $(SUITES) clean
-.PHONY: wheelhouse cluster-up cluster-secure cluster-monitoring cluster-spark cluster-down cluster-logs cluster-test
+.PHONY: wheelhouse cluster-upgrade cluster-kafka cluster-migration cluster-migration-test cluster-up cluster-secure cluster-monitoring cluster-spark cluster-down cluster-logs cluster-test
 
 help:
 	@sed -n '/^#/!q; s/^# //p' Makefile
@@ -95,6 +98,21 @@ cluster-up: wheelhouse
 	$(CLUSTER) up -d --build
 	. docker/.env && $(BIN)/python -m broker.dev.wait --brokers 3 --bootstrap-server localhost:$${PORT_0},localhost:$${PORT_1},localhost:$${PORT_2}
 
+# BROKERS='0 2' is for these only: a mixed cluster stays.
+ROLLING = . docker/.env && $(BIN)/python -m broker.dev.rolling --bootstrap-server localhost:$${PORT_0},localhost:$${PORT_1},localhost:$${PORT_2} $(BROKERS:%=--broker %)
+
+cluster-upgrade: wheelhouse
+	$(CLUSTER) build broker-0
+	$(ROLLING) -- $(COMPOSE) -f docker/docker-compose.yml
+
+cluster-kafka: $(VENV)/.dev
+	cd docker && $(COMPOSE) -f docker-compose.kafka.yml up -d
+	. docker/.env && $(BIN)/python -m broker.dev.wait --brokers 3 --bootstrap-server localhost:$${PORT_0},localhost:$${PORT_1},localhost:$${PORT_2}
+
+cluster-migration: wheelhouse
+	$(CLUSTER) build broker-0
+	$(ROLLING) --own-data -- $(COMPOSE) -f docker/docker-compose.yml
+
 cluster-monitoring: wheelhouse
 	$(CLUSTER) -f docker-compose.monitoring.yml up -d --build
 
@@ -117,6 +135,9 @@ cluster-logs:
 
 cluster-test: $(VENV)/.test
 	$(PYTEST) tests/docker
+
+cluster-migration-test: $(VENV)/.test
+	$(BIN)/python -m pytest tests/docker/migration.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info

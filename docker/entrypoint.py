@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 MOUNTED = Path(os.environ.get("ODRADEK_MOUNTED", "/etc/odradek/server.properties"))
-EFFECTIVE = Path("/etc/odradek/effective.properties")
+# In memory: the root of the container may be read-only.
+EFFECTIVE = Path("/tmp/odradek/effective.properties")
 PREFIX = "KAFKA_"
 # Variables of the Kafka images that are for their scripts, not for the broker.
 NOT_CONFIGURATION = frozenset(
@@ -41,6 +42,7 @@ def properties(environment: Mapping[str, str], mounted: str) -> str:
 
 def main() -> None:
     """Write the file and exec the command, so that signals reach the broker itself."""
+    EFFECTIVE.parent.mkdir(mode=0o700, exist_ok=True)
     EFFECTIVE.write_text(properties(os.environ, MOUNTED.read_text() if MOUNTED.exists() else ""))
     if sys.argv[1:]:
         command = sys.argv[1:]

@@ -11,7 +11,7 @@ from network.client.cluster_client import ClusterClient
 from network.client.security import client_security
 from timer.clock import SystemClock
 
-EFFECTIVE = Path("/etc/odradek/effective.properties")
+EFFECTIVE = Path("/tmp/odradek/effective.properties")
 # How brokers log in, where the cluster is secured (docker-compose.secure.yml).
 LOGIN = Path("/security/broker.properties")
 

@@ -187,9 +187,8 @@ exec java -Xmx256m -XX:+UseSerialGC -cp '/files/*' org.apache.zookeeper.server.q
 """
 
 KAFKA_SCRIPT = """\
-mkdir -p /etc/odradek
 exec python3 /files/entrypoint.py java -Xmx512m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp '/files/*' \\
-    kafka.Kafka /etc/odradek/effective.properties
+    kafka.Kafka /tmp/odradek/effective.properties
 """
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,10 @@ from confluent_kafka.cimpl import NewTopic
 from broker.dev.processes import free_ports
 from tests.docker.engine import Engine, compose_command
 from tests.support.cluster import ROOT, python_environment
+from tests.support.replication import IdempotentLoad, Reader
 
 _names = itertools.count()
+SERVICES = ("broker-0", "broker-1", "broker-2")
 
 REPLICATION_FACTOR = int(
     next(
@@ -38,13 +42,14 @@ class Stack:
         base_image: str,
         zookeeper_image: str,
         files: tuple[str, ...] = (),
+        begins_with: str = "docker-compose.yml",
         kafka_image: str | None = None,
         security_directory: Path | None = None,
     ) -> None:
         self.engine = engine
         self.project = f"odradek-test-{next(_names)}"
         self.ports = free_ports(3)
-        self.files = ("docker-compose.yml", *files)
+        self.files = (begins_with, *files)
         self.variables = {
             "COMPOSE_PROJECT_NAME": self.project,
             "BASE_IMAGE": base_image,
@@ -102,6 +107,29 @@ class Stack:
         if done.returncode:
             logs = self.compose("logs", "--tail", "40", check=False)
             raise AssertionError(f"{done.stderr}\n{self.compose('ps', check=False)}\n{logs[-12000:]}")
+
+    def replace(self, *options: str) -> None:
+        """As `make cluster-upgrade` and `make cluster-migration` do: build, and replace brokers one by one."""
+        self.files = ("docker-compose.yml",)
+        self.compose("build", "broker-0")
+        files = [item for name in self.files for item in ("-f", str(ROOT / "docker" / name))]
+        with _environment(self.engine, {**self.variables, **python_environment()}):
+            rolling = [sys.executable, "-m", "broker.dev.rolling", "-b", self.bootstrap, *options]
+            self.engine.run(*rolling, "--", *compose_command(), *files)
+
+    def inspect(self, service: str) -> dict[str, Any]:
+        """What the engine says of a service's container."""
+        found: list[dict[str, Any]] = json.loads(self.engine.run("docker", "inspect", self.container(service)).stdout)
+        return found[0]
+
+    def health(self, service: str) -> str:
+        """What its health check has said: starting, healthy, unhealthy."""
+        return str(self.inspect(service)["State"]["Health"]["Status"])
+
+    def logs(self, service: str) -> str:
+        """What a service's container has said."""
+        done = self.engine.run("docker", "logs", self.container(service))
+        return done.stdout + done.stderr
 
     def down(self) -> None:
         """Containers, network and volumes go."""
@@ -240,3 +268,18 @@ def _environment(engine: Engine, variables: dict[str, str]) -> Any:
         yield
     finally:
         engine.environment = before
+
+
+@contextlib.contextmanager
+def busy(stack: Stack, topic: str) -> Iterator[None]:
+    """One writes with acks=all and one reads, all the time; nothing acknowledged is lost or moves."""
+    load, reader = IdempotentLoad(stack.bootstrap, topic, 3), Reader(stack.bootstrap, topic, 3)
+    try:
+        load.wait_progress()
+        yield
+        load.wait_progress()
+    finally:
+        load.finish()
+    read = stack.read_all(topic)
+    load.check(read)
+    reader.finish(read)
