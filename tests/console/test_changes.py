@@ -9,7 +9,7 @@ import re
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.console.conftest import console_of
+from tests.console.running import console_of
 from tests.console.test_views import rows, stat
 from tests.console.visit import Visit
 from tests.support.cluster import HOST, Cluster

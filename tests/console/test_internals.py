@@ -12,8 +12,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from playwright.sync_api import Browser, expect
 
-from tests.console.conftest import console_of
 from tests.console.content import HARM
+from tests.console.running import console_of
 from tests.console.visit import Visit
 from tests.support.cluster import Cluster
 

@@ -7,8 +7,8 @@ import re
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.console.conftest import console_of
 from tests.console.content import HARM, OPEN_TRANSACTION, TOPICS
+from tests.console.running import console_of
 from tests.console.visit import PHONE, Visit
 from tests.support.cluster import Cluster
 

@@ -2,6 +2,10 @@
 
 Values that a schema registry's serializer has written begin with a zero byte and the schema's number: both are passed
 over, and the given schema is taken for the right one.
+
+Not fastavro, which Spark's side uses: this runs inside the broker on whatever somebody has written, and fastavro has no
+bounds. Five bytes that announce a hundred million nulls take it 2.7 s of CPU and 0.8 GB, and a record that is nested
+5,000 deep ends the process (fastavro 1.13.1). Here both are errors, by `MAX_ITEMS` and `MAX_DEPTH`.
 """
 
 from __future__ import annotations
