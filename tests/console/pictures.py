@@ -1,6 +1,6 @@
 """`python -m tests.console.pictures [NAME...]`: takes the pictures of docs/console.md anew, of a cluster under load.
 
-Half a minute. `tests/console/test_pictures.py` sees to it that the page's pictures are those of this list.
+A minute and a half. `tests/console/test_pictures.py` sees to it that the page's pictures are those of this list.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from tests.support.zookeeper_servers import zookeeper_server
 IMAGES = ROOT / "docs" / "images"
 LOW = (1280, 580)
 SETTLED_MS = 2_500
+CURVE_MS = 20_000
+"""For a curve of requests that looks like one."""
 Scheme = Literal["light", "dark"]
 RECORD = "/records?topic=orders&partition=1&start=offset&value=20&record=1-24"
 PICTURES: list[tuple[str, str, tuple[int, int], Scheme]] = [
@@ -70,7 +72,7 @@ def settle(page: Page, path: str) -> None:
     """Until what comes a little later is there too: sizes, samples."""
     if "/internals" in path:
         page.wait_for_selector("body[data-sample]", state="attached")
-    page.wait_for_timeout(SETTLED_MS)
+    page.wait_for_timeout(SETTLED_MS if "/requests" not in path else CURVE_MS)
 
 
 def take(browser: Browser, cluster: Cluster, name: str, path: str, size: tuple[int, int], scheme: Scheme) -> None:

@@ -71,7 +71,7 @@ class TestUnderLoad:
 
     def test_replication_as_arrows(self, visit: Visit) -> None:
         picture = visit.open("/internals/replication").locator(".arrows svg")
-        text = re.compile(r"from broker 1: \d+ partitions?, .*to broker 2: \d+ partitions?, (level|\d+ behind)")
+        text = re.compile(r"from broker 1: \d+ partitions?, .*to broker 2: \d+ partitions?, (no lag|\d+ behind)")
         expect(picture).to_have_attribute("aria-label", text)
         expect(picture.locator(".arrow")).to_have_count(4)
 

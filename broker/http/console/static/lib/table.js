@@ -138,6 +138,7 @@ export class Table {
     const from = all ? 0 : Math.max(0, Math.floor(this.body.scrollTop / height) - SPARE);
     const seen = all ? this.rows.length : Math.ceil((this.body.clientHeight || 600) / height) + 2 * SPARE;
     const to = Math.min(this.rows.length, from + seen);
+    this.element.classList.toggle("scrolls", !all && this.rows.length * height > this.body.clientHeight);
     for (const [index, element] of this.shown) {
       if (index < from || index >= to) {
         this.shown.delete(index);

@@ -71,7 +71,7 @@ export async function show({ page, life, args, facts }) {
       ["Furthest behind", known.length ? count(worst) : NONE, "one partition"],
       ["Members", count(latest.members.length), latest.type === "consumer" ? "consumer protocol" : "classic protocol"],
       ["Coordinator", latest.coordinator, "broker"],
-      ["Assignor", latest.strategy || NONE, null, "text"],
+      ["Assignor", latest.strategy || NONE, latest.strategy ? null : "nobody to assign to", "text"],
     ]));
     members.setRows(latest.members);
     offsets.setRows(rows);

@@ -42,9 +42,9 @@ export function make(facts) {
     ]));
     replace(queue, controller.waiting.length ? controller.waiting.map((name) => h("span", { class: "tag" }, name)) : h("span", { class: "faint" }, "Nothing waits."));
     const processed = keep("events", controller.events);
-    replace(events, processed.length ? processed.map((each) => h("div", { class: "trail-row" },
+    replace(events, processed.length ? [trailHead("Event", "Waited", "Took"), processed.map((each) => h("div", { class: "trail-row" },
       h("span", { class: "mono faint" }, time(each.at).slice(11)), h("span", { class: "name clip", title: each.name }, each.name),
-      h("span", { class: "num muted", title: "waited in the queue" }, duration(each.waited)), h("span", { class: "num", title: "took" }, duration(each.took))))
+      h("span", { class: "num muted", title: "waited in the queue" }, duration(each.waited)), h("span", { class: "num", title: "took" }, duration(each.took))))]
       : empty("No event since you look", "Create a topic, or stop a broker, and see what the controller does about it."));
     const changes = keep("transitions", controller.transitions);
     replace(transitions, changes.length ? changes.map((each) => h("div", { class: "trail-row change" },
@@ -55,6 +55,10 @@ export function make(facts) {
   }
 
   return { element, draw };
+}
+
+function trailHead(label, ...numbers) {
+  return h("div", { class: "trail-row trail-head" }, h("span", null, "Time"), h("span", null, label), numbers.map((each) => h("span", { class: "num" }, each)));
 }
 
 const name = (state) => state.toLowerCase().replaceAll("_", " ");

@@ -35,8 +35,8 @@ function arrows(replication) {
   const left = [...leaders.values()];
   const right = replication.followers;
   const rows = Math.max(left.length, right.length, 1);
-  const height = rows * ROW + 40;
-  const middle = height / 2;
+  const height = rows * ROW + 24;
+  const middle = height / 2 + 14;
   const place = (index, all) => middle + (index - (all - 1) / 2) * ROW;
   const text = [...left.map((each) => `from broker ${each.broker}: ${describe(each)}`), ...right.map((each) => `to broker ${each.broker}: ${describe(each)}`)].join("; ");
   return s("svg", { viewBox: `0 0 ${WIDTH} ${height}`, role: "img", "aria-label": text || "no replication" },
@@ -50,7 +50,7 @@ function arrows(replication) {
     node(WIDTH / 2, middle, `Broker ${replication.broker}`, true));
 }
 
-const describe = (each) => `${plural(each.partitions, "partition")}, ${each.lag ? `${count(each.lag)} behind` : "level"}${each.out ? `, ${each.out} out of sync` : ""}`;
+const describe = (each) => `${plural(each.partitions, "partition")}, ${each.lag ? `${count(each.lag)} behind` : "no lag"}${each.out ? `, ${each.out} out of sync` : ""}`;
 
 function node(x, y, label, own) {
   return s("g", { class: own ? "node own" : "node" },
@@ -69,5 +69,5 @@ function arrow([x1, y1], [x2, y2], labelAt, anchor, each) {
     s("path", { d: `M${x1} ${y1} H${begin} C${begin + bend} ${y1} ${begin + bend} ${y2} ${end} ${y2} H${x2 - 8}`, "stroke-width": width.toFixed(1) }),
     s("path", { d: `M${x2} ${y2} l-10 -5.500 v11 z`, class: "tip" }),
     s("text", { x: labelAt, y: labelY - 9, "text-anchor": anchor }, plural(each.partitions, "partition")),
-    s("text", { x: labelAt, y: labelY + 20, "text-anchor": anchor, class: "lag" }, each.out ? `${each.out} out of sync` : each.lag ? `${count(each.lag)} behind` : "level"));
+    s("text", { x: labelAt, y: labelY + 20, "text-anchor": anchor, class: "lag" }, each.out ? `${each.out} out of sync` : each.lag ? `${count(each.lag)} behind` : "no lag"));
 }

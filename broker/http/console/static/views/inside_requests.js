@@ -49,7 +49,7 @@ function legend() {
 }
 
 function apiHead() {
-  return h("div", { class: "api api-head" }, h("span", null, "Request"), h("span", null, "Mean, by part"), h("span", { class: "num" }, "Mean"), h("span", { class: "num wide" }, "Longest"), h("span", { class: "num" }, "A second"));
+  return h("div", { class: "api api-head" }, h("span", null, "Request"), h("span", null, "By part"), h("span", { class: "num" }, "Mean"), h("span", { class: "num wide" }, "Longest"), h("span", { class: "num" }, "Per s"));
 }
 
 function apiRow(api, scale) {

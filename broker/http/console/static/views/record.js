@@ -7,10 +7,11 @@ import { say } from "../lib/widgets.js";
 export function detail(aside, row, load, close) {
   const draw = (record) => replace(aside,
     h("div", { class: "detail-head" },
-      h("div", null, h("h2", null, `Offset ${count(record.offset)}`), h("div", { class: "muted" }, `Partition ${record.partition} · ${time(record.time)}`)),
+      h("h2", null, `Offset ${count(record.offset)}`),
       h("div", { class: "tools" },
         h("button", { type: "button", class: "quiet", onclick: copyLink }, "Copy link"),
-        h("button", { type: "button", class: "quiet icon", onclick: close, "aria-label": "Close" }, "✕"))),
+        h("button", { type: "button", class: "quiet icon", onclick: close, "aria-label": "Close" }, "✕")),
+      h("div", { class: "muted" }, `Partition ${record.partition} · ${time(record.time)}`)),
     part("Key", record.key), part("Value", record.value), headers(record));
   draw(row);
   aside.hidden = false;
