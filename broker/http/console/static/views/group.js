@@ -64,6 +64,7 @@ export async function show({ page, life, args, facts }) {
     }));
     const known = rows.filter((row) => row.lag !== null);
     const worst = known.reduce((most, row) => Math.max(most, row.lag), 0);
+    const strategy = latest.strategy === "-" ? null : latest.strategy || null;
     replace(sub, groupState(latest.state));
     notices.show([latest.left_out ? ["warn", `${count(latest.left_out)} more partitions are not shown.`] : null]);
     replace(numbers, stats([
@@ -71,7 +72,7 @@ export async function show({ page, life, args, facts }) {
       ["Furthest behind", known.length ? count(worst) : NONE, "one partition"],
       ["Members", count(latest.members.length), latest.type === "consumer" ? "consumer protocol" : "classic protocol"],
       ["Coordinator", latest.coordinator, "broker"],
-      ["Assignor", latest.strategy || NONE, latest.strategy ? null : "nobody to assign to", "text"],
+      ["Assignor", strategy ?? NONE, strategy ? null : "nobody to assign to", "text"],
     ]));
     members.setRows(latest.members);
     offsets.setRows(rows);
