@@ -12,12 +12,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from broker.config.kafka_config import KafkaConfig
+from broker.config.kafka_config import KafkaConfig, read_properties
 from broker.config.keys import ConfigError
 from broker.logging.wiring import start_logging
 from broker.registration import StoppedAtStartError
 from broker.server import BrokerServer
-from broker.start_failures import config_cure, explain
+from broker.start_failures import config_explained, explain
 from broker.stop_signals import catch_stop_signals
 from network.allocator import keep_freed_memory
 
@@ -48,11 +48,13 @@ def _spare_the_collector() -> None:
 
 def run_server(config_file: Path | None, overrides: Sequence[str] = (), log_level: str | None = None) -> int:
     """Run one broker until SIGTERM or SIGINT; returns the exit status. `log_level` goes before any log4j.properties."""
+    properties: dict[str, str] = {}
     try:
-        config = KafkaConfig.from_file(config_file, parse_overrides(overrides))
+        properties = read_properties(config_file, parse_overrides(overrides))
+        config = KafkaConfig(properties)
         stop_logging = start_logging(config, config_file, log_level)
     except (ConfigError, ValueError) as error:
-        print(f"odradek server: {error}{config_cure(str(error))}", file=sys.stderr)
+        print(f"odradek server: {config_explained(str(error), properties)}", file=sys.stderr)
         return WRONG_CONFIGURATION
     except OSError as error:
         print(f"odradek server: {error}", file=sys.stderr)

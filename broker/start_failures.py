@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from broker.config.broker_keys import BROKER_KEYS, synonyms_of
 from broker.config.kafka_config import KafkaConfig
-from broker.config.keys import ConfigError
+from broker.config.keys import ConfigError, ConfigType
 from controller.zk.brokers import BrokerIdInUseError
 from controller.zk.session import AuthenticationFailedError, ConnectTimeoutError
 from log.errors import InconsistentMetadataError, LogError, StorageError
@@ -42,7 +44,7 @@ def explain(error: BaseException, config: KafkaConfig) -> str | None:
         case BrokerIdInUseError():
             return f"{error}; stop the other broker, or give this one a broker.id of its own"
         case ConfigError():
-            return f"{error}{config_cure(str(error))}"
+            return config_explained(str(error), config.originals)
         case LogDirLockedError():
             return f"{error}; stop the other broker, or give this one log.dirs of its own"
         case InconsistentMetadataError():
@@ -57,12 +59,32 @@ def explain(error: BaseException, config: KafkaConfig) -> str | None:
     return None
 
 
-def config_cure(text: str) -> str:
-    """What to do about a configuration that was refused with this text, to be put behind it."""
+def config_explained(text: str, properties: Mapping[str, str]) -> str:
+    """Why a configuration was refused, with the values of the keys that the text names and what to do about it."""
+    named = "".join(f" ({name}={value})" for name, value in _named(text, properties).items())
     for part, cure in _CONFIG_CURES.items():
         if part in text:
-            return f"; {cure}"
-    return "" if "cannot be honoured" in text else "; docs/configuration.md says what every key takes"
+            return f"{text}{named}; {cure}"
+    cure = "" if "cannot be honoured" in text else "; docs/configuration.md says what every key takes"
+    return f"{text}{named}{cure}"
+
+
+def _named(text: str, properties: Mapping[str, str]) -> dict[str, str]:
+    """The given keys that a text names, by their own names or others of their family (log.retention.hours for
+    log.retention.ms), with values that it does not name; no passwords."""
+    return {
+        name: properties[name]
+        for word in dict.fromkeys(re.findall(r"[A-Za-z][\w.-]*\w", text))
+        for name in (("broker.id", "node.id") if word == "broker.id" else synonyms_of(word))
+        if name in properties
+        and _may_be_told(name)
+        and not re.search(rf"(?<!\w){re.escape(properties[name])}(?!\w)", text)
+    }
+
+
+def _may_be_told(name: str) -> bool:
+    key = BROKER_KEYS.get(name)
+    return key is not None and key.type is not ConfigType.PASSWORD
 
 
 def _zookeeper(config: KafkaConfig) -> str:

@@ -44,12 +44,7 @@ class KafkaConfig:
     @classmethod
     def from_file(cls, path: str | Path | None, overrides: Mapping[str, str] | None = None) -> KafkaConfig:
         """Read `server.properties`; `overrides` (from `--override key=value`) win over it."""
-        try:
-            properties = parse_properties(Path(path).read_text(encoding="utf-8")) if path else {}
-        except UnicodeDecodeError as error:
-            raise ConfigError(f"{path} is not text in UTF-8: {error}") from None
-        properties.update(overrides or {})
-        return cls(properties)
+        return cls(read_properties(path, overrides))
 
     def __getitem__(self, name: str) -> Any:
         """The typed value of `name`; `KeyError` for a name that is no broker key."""
@@ -218,6 +213,15 @@ class KafkaConfig:
         if len(set(directories)) != len(directories):
             raise ConfigError(f"log.dirs names a directory twice: {text}")
         return directories
+
+
+def read_properties(path: str | Path | None, overrides: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Of a file, as texts; `overrides` win. Raises `ConfigError`."""
+    try:
+        properties = parse_properties(Path(path).read_text(encoding="utf-8")) if path else {}
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not text in UTF-8: {error}") from None
+    return {**properties, **(overrides or {})}
 
 
 def _parse_all(properties: Mapping[str, str]) -> dict[str, Any]:

@@ -209,7 +209,8 @@ def test_the_daemon_ends_in_one_line(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stderr == (
         "odradek server: authorizer.class.name is set, but cannot be honoured: it takes "
-        "kafka.security.authorizer.AclAuthorizer, or a class of Python as package.module:Class\n"
+        "kafka.security.authorizer.AclAuthorizer, or a class of Python as package.module:Class "
+        "(authorizer.class.name=kafka.security.A)\n"
     )
 
 
