@@ -30,6 +30,7 @@ MARKER = "log.cleaner.backoff.ms"
 PROTOCOLS = {"PLAINTEXT": "PLAINTEXT", "STANDING": "SASL_PLAINTEXT", "ADDED": "SASL_PLAINTEXT", "TAKEN": "PLAINTEXT"}
 ALICE = jaas("PLAIN", username="a", password="b", user_alice="alice-secret")
 BOB = jaas("PLAIN", username="a", password="b", user_bob="bob-secret")
+SCRAM_LOGIN = "listener.name.added.scram-sha-256.sasl.jaas.config"
 LIMIT = "connections.max.reauth.ms"
 LOGIN = "listener.name.{}.plain.sasl.jaas.config"
 
@@ -101,7 +102,7 @@ class Dynamic:
     def reset(self) -> None:
         assert self.alter(dict.fromkeys(self.listeners())) is ErrorCode.NONE
         self.settle()
-        names = ["sasl.enabled.mechanisms", "sasl.jaas.config"]
+        names = ["sasl.enabled.mechanisms", "sasl.jaas.config", SCRAM_LOGIN]
         for listener in ("added", "standing"):
             names += [LOGIN.format(listener), f"listener.name.{listener}.sasl.enabled.mechanisms"]
             names += [f"listener.name.{listener}.{LIMIT}", f"listener.name.{listener}.plain.{LIMIT}"]
@@ -151,7 +152,7 @@ def test_a_listener_with_a_login_is_added(broker: Dynamic) -> None:
         LOGIN.format("added"): ALICE,
         key: "PLAIN,SCRAM-SHA-256",
         f"listener.name.added.plain.{LIMIT}": "12345",
-        "listener.name.added.scram-sha-256.sasl.jaas.config": jaas("SCRAM-SHA-256"),
+        SCRAM_LOGIN: jaas("SCRAM-SHA-256"),
     }
     assert broker.alter({**broker.listeners("ADDED"), **own}, validate_only=True) is ErrorCode.NONE
     broker.settle()
@@ -266,3 +267,18 @@ def test_a_login_is_shown_to_nobody(broker: Dynamic) -> None:
     assert "-secret" not in repr(result)
     if broker.broker.kind == "odradek":
         assert "-secret" not in broker.broker.log_file.read_text()
+
+
+def test_what_was_set_holds_from_the_next_start(running: Dynamic) -> None:
+    """The last test of a broker: its standing listener has another login afterwards."""
+    assert running.alter({LOGIN.format("standing"): BOB}) is ErrorCode.NONE
+    running.settle()
+    assert running.alter({**running.listeners("ADDED"), LOGIN.format("added"): ALICE}) is ErrorCode.NONE
+    running.settle()
+    running.broker.stop()
+    running.broker.start()
+    running.broker.wait_listening()
+    for listener, user, other in (("STANDING", "bob", "alice"), ("ADDED", "alice", "bob")):
+        assert wait_until(lambda name=listener: running.is_served(name), CLOCK, WAIT_MS)  # type: ignore[misc]
+        assert running.lets_in(listener, user)
+        assert not running.lets_in(listener, other)
