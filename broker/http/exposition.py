@@ -21,13 +21,14 @@ from typing import Any
 
 from broker.http.messages import HttpRequest, HttpResponse
 from broker.http.series import Read, Series, series_of
-from broker.metrics import MetricName, MetricsRegistry, Part
+from broker.metrics import Metric, MetricName, MetricsRegistry, Part
 
 logger = logging.getLogger(__name__)
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SLICE = 500  # lines, about a millisecond if all have changed
 _PLANNED = 50  # metrics, about as long
+_LOOKED_UP = 1000  # of those that were there already
 _UNCHANGED = 20  # slices whose texts are at hand
 _PAUSE_S = 0.001
 _UNREADABLE = float("nan")
@@ -113,6 +114,9 @@ class _Slice:
         return True
 
 
+_NOTHING: tuple[Metric | None, list[Series]] = (None, [])
+
+
 class Exposition:
     """Answers `/metrics`; without `partitions`, what has a label `partition` is left out. `more` gives further lines,
     of families that the registry does not have."""
@@ -126,6 +130,8 @@ class Exposition:
         self._reads: list[_Reads] = []
         self._plan: list[_Slice] = []
         self._plan_of = -1
+        self._known: dict[MetricName, tuple[Metric | None, list[Series]]] = {}
+        """The series of the metrics that the plan has: the next plan has most of them, too."""
 
     async def handle(self, _request: HttpRequest) -> HttpResponse:
         return HttpResponse(HTTPStatus.OK, CONTENT_TYPE, self._slices())
@@ -156,11 +162,17 @@ class Exposition:
     async def _make_plan(self) -> None:
         changes = self._metrics.changes
         series: list[Series] = []
+        known: dict[MetricName, tuple[Metric | None, list[Series]]] = {}
         for number, (key, metric) in enumerate(self._metrics.items()):
-            if self._is_shown(key):
-                series.extend(series_of(key, metric))
-            if number % _PLANNED == 0:
+            if not self._is_shown(key):
+                continue
+            held = self._known.get(key, _NOTHING)
+            at_hand = held[0] is metric
+            known[key] = held = held if at_hand else (metric, list(series_of(key, metric)))
+            series.extend(held[1])
+            if number % (_LOOKED_UP if at_hand else _PLANNED) == 0:
                 await asyncio.sleep(_PAUSE_S)
+        self._known = known
         places: dict[str, list[int]] = {}
         for place, each in enumerate(series):
             places.setdefault(each.family, []).append(place)
