@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from broker.dev.polling import wait_until
-from broker.dev.processes import free_ports
+from broker.dev.processes import free_ports, is_listening
 from tests.support.cluster import CLOCK, ROOT, Cluster, python_environment, running_cluster
 from tests.support.dev_command import Command
 
@@ -59,8 +59,35 @@ def test_commands(cluster: Cluster, page: str, tmp_path: Path) -> None:
         assert done.returncode == 0, (line, done.stdout, done.stderr)
 
 
+def test_one_broker_by_itself(tmp_path: Path) -> None:
+    """The README's two lines for it, on other ports."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    block = readme.partition("One broker by itself")[2].partition("\n\n")[2].partition("\n\n")[0]
+    first, second = (shlex.split(line.rstrip(" &"))[1:] for line in block.splitlines())
+    port, zookeeper_port = free_ports(2)
+    properties = {
+        "broker.id": "0",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "zookeeper.connect": f"127.0.0.1:{zookeeper_port}",
+    }
+    file = tmp_path / "server.properties"
+    file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+    zookeeper = started(tmp_path, [*first, "--port", str(zookeeper_port)])
+    try:
+        places = {"server.properties": str(file), "log.dirs=data": f"log.dirs={tmp_path / 'data'}"}
+        (tmp_path / "broker").mkdir()
+        broker = Command(tmp_path / "broker", *(places.get(word, word) for word in second))
+        try:
+            assert wait_until(lambda: is_listening("127.0.0.1", port), CLOCK, 60_000), broker.errors.read_text()
+        finally:
+            assert broker.end(signal.SIGTERM) == 0
+    finally:
+        zookeeper.end(signal.SIGTERM)
+    assert (tmp_path / "data" / "meta.properties").exists()
+
+
 def test_zookeeper_of_one_node(tmp_path: Path) -> None:
-    """Each line of the page, on a free port; then the README's two for a broker by itself."""
+    """Each line of the page, on a free port."""
     for line in commands_of(DOCS / "zookeeper.md"):
         words = shlex.split(line, comments=True)[1:]
         port = free_ports(1)[0] if "2181" in words else 0
