@@ -128,7 +128,8 @@ def streams(rounds: int, directory: Path, told: Told, bootstrap: str) -> None:
     """To the first batch of the first and of the second stream of a session, by format."""
     jars = ",".join(map(str, connector.jars()))
     for _ in range(rounds):
-        for format_ in ("kafka", "odradek"):
+        # The connector has no Python that a script could change.
+        for format_ in ("odradek",) if PYTHON["PYSPARK_PYTHON"] != sys.executable else ("kafka", "odradek"):
             lines = figures(CPU + STREAM, format_, bootstrap, "cold", jars, directory=directory)
             for name, (wall, spent) in zip(("first", "second"), lines, strict=True):
                 told.add(f"stream, {format_}, {name}: s", wall)
