@@ -1,4 +1,5 @@
 # make run           a three-broker cluster, used once by a real client, and stopped again
+# make bench         figures beside Apache Kafka's, about 20 minutes: build/bench/index.html; FORM=--quick in a minute
 # make up            the same cluster in the foreground until Ctrl-C
 # make test          everything that CI runs, about 46 minutes on two cores, in two processes (WORKERS=2); by suite:
 #   make check       lint, types and unit tests, 2 minutes
@@ -35,7 +36,7 @@ WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 SUITES := contract clients cluster console faults fuzz campaign soak operations simulation spark docker reference zookeeper site
 
-.PHONY: help run up test check lint types unit docs $(SUITES) clean
+.PHONY: help run up bench test check lint types unit docs $(SUITES) clean
 .PHONY: wheelhouse cluster-upgrade cluster-kafka cluster-migration cluster-migration-test cluster-up cluster-secure cluster-monitoring cluster-spark cluster-down cluster-logs cluster-test
 
 help:
@@ -62,6 +63,9 @@ run: $(VENV)/.dev
 
 up: $(VENV)/.dev
 	$(BIN)/odradek dev --brokers 3
+
+bench: $(VENV)/.test
+	$(BIN)/python -m benchmarks.suite $(FORM)
 
 check: lint types unit
 

@@ -56,6 +56,33 @@ def line_chart(
     return "\n".join([*parts, "</svg>", ""])
 
 
+def ratio_chart(ratios: dict[str, float], *, reference: str = "Kafka") -> str:
+    """An SVG with one bar a ratio, from the line of 1 to the left or right, on a logarithmic scale; "" for none."""
+    positive = {name: ratio for name, ratio in ratios.items() if ratio > 0}
+    if not positive:
+        return ""
+    reach = max(1.0, *(abs(math.log2(ratio)) for ratio in positive.values()))
+    width, left, row = 320.0, 360.0, 20
+    middle = left + width / 2
+    height = row * len(positive) + 30
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 80:.0f}" height="{height}" '
+        f'font-family="sans-serif" font-size="12">',
+        f'<text x="{middle}" y="14" text-anchor="middle">1 = {escape(reference)}</text>',
+        f'<line x1="{middle}" y1="20" x2="{middle}" y2="{height}" stroke="#888"/>',
+    ]
+    for number, (name, ratio) in enumerate(positive.items()):
+        end = middle + math.log2(ratio) / reach * width / 2
+        top = 24 + number * row
+        begin, length = min(middle, end), max(abs(end - middle), 1)
+        parts += [
+            f'<text x="{left - 8}" y="{top + 11}" text-anchor="end">{escape(name)}</text>',
+            f'<rect x="{begin:.1f}" y="{top}" width="{length:.1f}" height="14" fill="{_COLOURS[0]}"/>',
+            f'<text x="{max(middle, end) + 6:.1f}" y="{top + 11}">{ratio:.2f}</text>',
+        ]
+    return "\n".join([*parts, "</svg>"])
+
+
 def replace_section(document: Path, heading: str, text: str) -> None:
     """Put `text` under `## heading` of a Markdown file, in place of what stood there; makes the file if needed."""
     document.parent.mkdir(exist_ok=True)

@@ -148,6 +148,11 @@ class BrokerTarget:
         assert self._process is not None
         return self._process.pid
 
+    @property
+    def directory(self) -> Path:
+        """What is its own; `data` in it is its log directory."""
+        return self._directory
+
     def command(self, properties: Path) -> list[str]:
         raise NotImplementedError
 

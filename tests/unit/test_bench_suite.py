@@ -1,0 +1,115 @@
+"""The page of all benchmarks: what stands at its top, what counts as changed, and how each part is read."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import suite
+from benchmarks.charts import ratio_chart
+from benchmarks.suite_page import Machine, Results, Row, changes, page, shortcomings
+
+FAST = Row("produce", "MB/s", {"odradek": 80.0, "kafka": 100.0}, more_is_better=True)
+SLOW = Row("start", "s", {"odradek": 3.0, "kafka": 1.0}, spread={"odradek": (2.5, 3.5)})
+GOOD = Row("memory", "MB", {"odradek": 50.0, "kafka": 500.0})
+OWN = Row("one <request>", "bytecodes", {"odradek": 3000.0})
+
+
+def results(*rows: Row, time: str = "2026-01-01T000000Z", quick: bool = False) -> Results:
+    return Results(time, quick, Machine(2, "Linux", "3.11", 1.5), {"part": list(rows)}, {})
+
+
+def test_what_falls_short_stands_first_and_the_worst_before_the_rest() -> None:
+    run = results(FAST, GOOD, SLOW, OWN)
+    assert [row for _, row in shortcomings(run)] == [SLOW, FAST]
+    text = page(run, None)
+    assert text.index("Short of Kafka") < text.index("start, s: 3.00 of Kafka") < text.index("produce, MB/s: 0.80 of")
+    assert "memory, MB: 0.10 of" not in text
+    assert "one &lt;request&gt;" in text
+    assert "2.50 to 3.50" in text
+
+
+@pytest.mark.parametrize(("rows", "says"), [((GOOD,), "Nothing."), ((OWN,), "Kafka was not measured.")])
+def test_a_page_says_when_nothing_does(rows: tuple[Row, ...], says: str) -> None:
+    assert says in page(results(*rows), None)
+
+
+def test_runs_are_compared_by_ratio_where_there_is_one() -> None:
+    busier = Row("produce", "MB/s", {"odradek": 40.0, "kafka": 50.0}, more_is_better=True)
+    worse = Row("start", "s", {"odradek": 9.0, "kafka": 2.0})
+    longer = Row("one <request>", "bytecodes", {"odradek": 3600.0})
+    new = Row("new", "s", {"odradek": 1.0, "kafka": 1.0})
+    found = list(changes(results(busier, worse, longer, new), results(FAST, SLOW, OWN)))
+    assert [(row, was, now) for _, row, was, now in found] == [(worse, 3.0, 4.5), (longer, 3000.0, 3600.0)]
+
+
+def test_a_run_is_what_was_stored(tmp_path: Path) -> None:
+    run = results(FAST, OWN)
+    path = tmp_path / f"result-{run.time}.json"
+    path.write_text(run.to_json())
+    (tmp_path / "result-2026-02-01T000000Z.json").write_text(results(FAST, quick=True).to_json())
+    assert suite.last_stored(tmp_path, quick=False) == run
+    assert suite.last_stored(tmp_path / "none", quick=False) is None
+
+
+def test_a_part_that_fails_is_named_and_the_others_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = suite.Part("good", "good", (), (), suite.of_request_path)
+    bad = suite.Part("bad", "bad", (), (), suite.of_request_path)
+
+    def run_part(part: suite.Part, quick: bool) -> list[Row]:
+        if part is bad:
+            raise RuntimeError("no <broker>")
+        return list(part.read({"produce": {"us": 50.0, "bytecodes": 3000.0}}))
+
+    monkeypatch.setattr(suite, "run_part", run_part)
+    monkeypatch.setattr(suite, "PARTS", (bad, good))
+    monkeypatch.setattr(sys, "argv", ["suite", "--quick", "--directory", str(tmp_path)])
+    with pytest.raises(SystemExit) as ended:
+        suite.main()
+    assert ended.value.code == 1
+    text = (tmp_path / "index.html").read_text()
+    assert "Failed: no &lt;broker&gt;" in text
+    assert "3,000.00" in text
+    (stored,) = tmp_path.glob("result-*.json")
+    assert json.loads(stored.read_text())["failures"] == {"bad": "no <broker>"}
+    assert "bad failed" in capsys.readouterr().err
+
+
+def test_what_the_parts_print_is_read() -> None:
+    rows = list(
+        suite.of_data_path(
+            {
+                "targets": {
+                    name: {"start_s": 1.0, "idle_mb": 2.0, "busy_mb": 3.0} for name in ("sink", "odradek", "kafka")
+                },
+                "workloads": {
+                    "consume": {
+                        "unit": "MB/s",
+                        "cpu_unit": "s/GB",
+                        **{name: {"rate": 5.0, "cpu": 1.0} for name in ("sink", "odradek", "kafka")},
+                    }
+                },
+            }
+        )
+    )
+    assert [(row.name, row.more_is_better) for row in rows[:2]] == [("consume", True), ("consume, CPU", False)]
+    assert [set(row.values) for row in rows[1:3]] == [{"sink", "odradek", "kafka"}, {"odradek", "kafka"}]
+    each = {"median": 2.0, "least": 1.0, "greatest": 3.0}
+    (row,) = suite.of_client_load({"latency": {"ms, p99": {"odradek": each, "kafka": each}}})
+    assert (row.of_kafka, row.is_short, row.spread["odradek"]) == (1.0, False, (1.0, 3.0))
+    held = {"500": {"resident_bytes": 6000.0, "descriptors": 3.0}}
+    rows = list(suite.of_idle_partitions({"brokers": {"odradek": held}, "objects": {"a": 1.0, "b": 2.0}}))
+    assert [row.values["odradek"] for row in rows] == [6000.0, 3.0, 3.0]
+
+
+def test_bars_end_on_the_side_of_what_they_are() -> None:
+    chart = ratio_chart({"less": 0.5, "more": 2.0, "none": 0.0})
+    assert chart.count("<rect") == 2
+    assert 'x="360.0"' in chart
+    assert 'x="520.0"' in chart
+    assert ratio_chart({}) == ""
