@@ -1,0 +1,171 @@
+"""How throughput grows with the brokers of one machine, each an interpreter of its own.
+
+    python -m benchmarks.scaling [--quick] [--json] [--kinds odradek,kafka] [--brokers 1,2,4] [--rounds N]
+
+One topic without replicas whose partitions lie evenly on all brokers; one client process produces records of 1 KB to
+all partitions (acks=1) and reads them again. Clusters take turns within a round. Beside the rate stand the CPU seconds
+of all brokers for a GB, which a loaded machine changes less, and how many cores they used while it lasted: what is
+above 1 for one broker was done outside the interpreter's lock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+import time
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal, cast
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.data_path import WAIT_S, Failures, producer
+from benchmarks.targets import cpu_seconds, start_zookeeper
+from tests.support.cluster import Cluster, running_cluster
+
+Kind = Literal["odradek", "kafka"]
+TOPIC = "scaling"
+PARTITIONS = 4
+SIZE = 1000
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One of produce or consume: MB/s, CPU seconds of all brokers for a GB, and cores that they used."""
+
+    rate: float
+    cpu: float
+    cores: float
+
+
+class Meter:
+    """Measures what the brokers do from its making to `stop`."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._pids = [broker.process.pid for broker in cluster.brokers if broker.process is not None]
+        self._cpu = self._used()
+        self._began = time.perf_counter()
+
+    def _used(self) -> float:
+        return sum(cpu_seconds(pid) for pid in self._pids)
+
+    def stop(self, amount: int) -> Sample:
+        took = time.perf_counter() - self._began
+        used = self._used() - self._cpu
+        return Sample(amount / took / 1e6, used / amount * 1e9, used / took)
+
+
+def produce(sender: Producer, count: int) -> None:
+    """Raises RuntimeError when a record is not delivered."""
+    failures = Failures()
+    value = bytes(SIZE)
+    for number in range(count):
+        while True:
+            try:
+                sender.produce(TOPIC, value, partition=number % PARTITIONS, on_delivery=failures)
+                break
+            except BufferError:
+                sender.poll(0.01)
+        if number % 1000 == 0:
+            sender.poll(0)
+    if sender.flush(WAIT_S) or failures.count:
+        raise RuntimeError(f"{failures.count} of {count} records failed: {failures.last}")
+
+
+def consume(bootstrap: str, count: int) -> None:
+    """Raises RuntimeError when they do not come."""
+    settings = {"group.id": "scaling", "enable.auto.commit": False, "queued.min.messages": 1_000_000}
+    reader = Consumer({"bootstrap.servers": bootstrap, "fetch.queue.backoff.ms": 1, **settings})
+    try:
+        reader.assign([TopicPartition(TOPIC, number, 0) for number in range(PARTITIONS)])
+        deadline, got = time.monotonic() + WAIT_S, 0
+        while got < count:
+            got += len(reader.consume(10_000, 1.0))
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"only {got} of {count} records came")
+    finally:
+        reader.close()
+
+
+def prepare(cluster: Cluster) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    brokers = len(cluster.brokers)
+    where = [[number % brokers] for number in range(PARTITIONS)]
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, replica_assignment=where)])[TOPIC].result(60)
+    cluster.wait_topic(TOPIC, PARTITIONS)
+    produce(producer(cluster.bootstrap), 20_000)
+
+
+def measure(cluster: Cluster, megabytes: int) -> dict[str, Sample]:
+    count = megabytes * 1000
+    sender = producer(cluster.bootstrap)
+    meter = Meter(cluster)
+    produce(sender, count)
+    produced = meter.stop(count * SIZE)
+    meter = Meter(cluster)
+    consume(cluster.bootstrap, count)
+    return {"produce": produced, "consume": meter.stop(count * SIZE)}
+
+
+def run(kinds: list[Kind], brokers: list[int], rounds: int, megabytes: int) -> dict[str, dict[str, Sample]]:
+    """Medians by `KIND x BROKERS`."""
+    found: dict[str, dict[str, list[Sample]]] = {}
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scaling-")))
+        server = start_zookeeper(directory)
+        stack.callback(server.stop)
+        clusters = {}
+        for kind in kinds:
+            for count in brokers:
+                name = f"{kind} x {count}"
+                where = name.replace(" ", "")
+                made = running_cluster([kind] * count, directory / where, f"{server.connect}/{where}")
+                clusters[name] = stack.enter_context(made)
+                prepare(clusters[name])
+        for _ in range(rounds):
+            for name, cluster in clusters.items():
+                for work, sample in measure(cluster, megabytes).items():
+                    found.setdefault(name, {}).setdefault(work, []).append(sample)
+    return {
+        name: {
+            work: Sample(*(statistics.median(getattr(one, key) for one in each) for key in ("rate", "cpu", "cores")))
+            for work, each in works.items()
+        }
+        for name, works in found.items()
+    }
+
+
+def main() -> None:
+    """Run it from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="one round of little, of Odradek only")
+    parser.add_argument("--json", action="store_true", help="one object on standard output")
+    parser.add_argument("--kinds", help="of odradek, kafka (both)")
+    parser.add_argument("--brokers", default="1,2,4", help="numbers of brokers")
+    parser.add_argument("--rounds", type=int, help="override the number of rounds (5)")
+    options = parser.parse_args()
+    kinds = (options.kinds or ("odradek" if options.quick else "odradek,kafka")).split(",")
+    brokers = [int(each) for each in options.brokers.split(",")]
+    rounds = options.rounds or (1 if options.quick else 5)
+    found = run(cast(list[Kind], kinds), brokers, rounds, 20 if options.quick else 200)
+    if options.json:
+        print(json.dumps({name: {work: asdict(each) for work, each in works.items()} for name, works in found.items()}))
+        return
+    table = Table(title=f"{os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f}")
+    for column in ("", "produce MB/s", "CPU s/GB", "cores", "consume MB/s", "CPU s/GB", "cores"):
+        table.add_column(column, justify="right" if column else "left")
+    for name, works in found.items():
+        cells = [f"{value:.2f}" for work in ("produce", "consume") for value in asdict(works[work]).values()]
+        table.add_row(name, *cells)
+    Console(width=100).print(table)
+
+
+if __name__ == "__main__":
+    main()
