@@ -20,10 +20,19 @@ PACKAGES = ("log", "network", "spark_jobs", "timer")
 MODULES = ("pyspark_odradek.py", "pyspark_odradek_segments.py")
 # The same content gives the same zip.
 _DATE = (1980, 1, 1, 0, 0, 0)
-# Spark's two zips go from the front of the path; what users have put behind them stays.
+# Spark's two zips go from the path, on which Spark may put them twice; what users have put there stays.
 _SCRIPT = """#!/bin/sh
-PYTHONPATH=${{PYTHONPATH#*/pyspark.zip:}}
-PYTHONPATH=${{PYTHONPATH#*/py4j-*-src.zip:}}
+set -f
+IFS=:
+kept=
+for place in $PYTHONPATH; do
+    case $place in
+        */pyspark.zip | */py4j-*-src.zip) ;;
+        *) kept=$kept${{kept:+:}}$place ;;
+    esac
+done
+unset IFS
+PYTHONPATH=$kept
 export PYTHONPATH
 exec {python} "$@"
 """
