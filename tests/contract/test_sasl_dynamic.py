@@ -200,16 +200,11 @@ def test_a_standing_listener_is_not_changed_with_others(broker: Dynamic) -> None
     assert broker.lets_in("STANDING", "alice")
 
 
-@pytest.mark.parametrize("key", ["sasl.enabled.mechanisms", "sasl.jaas.config", LOGIN.format("added")])
-def test_sasl_is_each_broker_s_own(broker: Dynamic, key: str) -> None:
-    assert broker.alter({key: ALICE}, resource="") is ErrorCode.INVALID_REQUEST
-
-
-@pytest.mark.parametrize(
-    "key", ["sasl.server.callback.handler.class", "sasl.server.max.receive.size", LIMIT, "sasl.login.class"]
-)
-def test_what_is_of_a_listener_alone_or_of_the_file(broker: Dynamic, key: str) -> None:
-    assert broker.alter({key: "1000"}) is ErrorCode.INVALID_REQUEST
+def test_what_is_each_broker_s_own_and_what_is_of_the_file(broker: Dynamic) -> None:
+    for key in ("sasl.enabled.mechanisms", "sasl.jaas.config", LOGIN.format("added")):
+        assert broker.alter({key: ALICE}, resource="") is ErrorCode.INVALID_REQUEST
+    for key in ("sasl.server.callback.handler.class", "sasl.server.max.receive.size", LIMIT, "sasl.login.class"):
+        assert broker.alter({key: "1000"}) is ErrorCode.INVALID_REQUEST
 
 
 def test_mechanisms_of_all_listeners_are_those_of_new_ones(broker: Dynamic) -> None:
@@ -231,16 +226,17 @@ WITHOUT_LOGIN: dict[str, dict[str, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", WITHOUT_LOGIN)
-def test_a_listener_that_nobody_could_log_in_to_is_not_served(broker: Dynamic, case: str) -> None:
+def test_a_listener_that_nobody_could_log_in_to_is_not_served(broker: Dynamic) -> None:
     """Those that are there go on, nobody is sent to it, and the next that can be served is."""
-    asked = {**broker.listeners("ADDED"), **WITHOUT_LOGIN[case]}
-    assert broker.alter(asked) is refused(broker)
-    broker.settle()
-    assert not broker.is_served("ADDED")
-    assert broker.told() == [broker.ports["PLAINTEXT"]]
-    assert broker.lets_in("STANDING", "alice")
-    broker.alter(dict.fromkeys(asked))
+    for case, login in WITHOUT_LOGIN.items():
+        asked = {**broker.listeners("ADDED"), **login}
+        assert broker.alter(asked) is refused(broker), case
+        broker.settle()
+        assert not broker.is_served("ADDED"), case
+        assert broker.told() == [broker.ports["PLAINTEXT"]]
+        assert broker.lets_in("STANDING", "alice")
+        assert broker.alter(dict.fromkeys(asked)) is ErrorCode.NONE
+        broker.settle()
     assert broker.alter({**broker.listeners("ADDED"), LOGIN.format("added"): ALICE}) is ErrorCode.NONE
     broker.settle()
     assert broker.lets_in("ADDED", "alice")

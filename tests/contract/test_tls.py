@@ -472,36 +472,6 @@ def test_listeners_that_cannot_be(secured: Secured) -> None:
             assert is_served(connection)
 
 
-def resident_mb(secured: Secured) -> float:
-    process = secured.cluster.brokers[0].process
-    assert process is not None
-    status = Path(f"/proc/{process.pid}/status").read_text()
-    return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]) / 1024
-
-
-HALF = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200)
-"""The beginning of a ClientHello."""
-
-
-def test_a_thousand_handshakes_that_stop_half_way(secured: Secured) -> None:
-    """Whoever is connected is served meanwhile, and whoever comes is let in; what they cost is bounded here."""
-    address, wrap = (HOST, secured.ports["OPEN"]), secured.keys.wrap()
-    before = resident_mb(secured)
-    with contextlib.ExitStack() as opened, secured.connect("OPEN", wrap) as bystander:
-        for number in range(1000):
-            sock = opened.enter_context(socket.create_connection(address, 20))
-            sock.sendall(HALF)
-            if number % 100 == 0:
-                assert is_served(bystander)
-        with secured.connect("OPEN", wrap) as another:
-            assert is_served(another)
-        assert is_served(bystander)
-        if secured.cluster.brokers[0].kind == "odradek":
-            assert resident_mb(secured) - before < 100
-    with secured.connect("OPEN", wrap) as connection:
-        assert is_served(connection)
-
-
 @pytest.mark.parametrize(
     "garbage", [b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"GET / HTTP/1.1\r\n\r\n"], ids=["2 GB", "negative", "HTTP"]
 )

@@ -29,7 +29,6 @@ from network.protocol.messages.list_groups import ListGroupsRequest
 from network.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from network.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.contract.test_acls import create, creation, filter_of
-from tests.contract.test_tls import HALF
 from tests.support import wire
 from tests.support.bystander import Seen, resident_mb, watching
 from tests.support.cluster import CLOCK, HOST
@@ -40,6 +39,8 @@ LONGEST_MS = 10_000
 """For a bystander, whatever happens and however busy the machine is."""
 MOST_MB = 150
 TOPIC = "bystanders"
+HALF = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200)
+"""The beginning of a ClientHello."""
 
 
 @pytest.fixture(scope="module")
