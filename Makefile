@@ -92,6 +92,8 @@ test: $(VENV)/.test lint types
 COMPOSE ?= $(shell docker compose version >/dev/null 2>&1 && echo docker compose || echo docker-compose)
 CLUSTER := cd docker && $(COMPOSE) -f docker-compose.yml
 KEEP_DATA ?= yes
+# As the brokers are seen from this machine: ports of the shell, else of docker/.env.
+BOOTSTRAP = $$(eval "$$(sed -n 's/^\(PORT_[0-9]\)=\(.*\)/: $${\1:=\2}/p' docker/.env)"; echo localhost:$$PORT_0,localhost:$$PORT_1,localhost:$$PORT_2)
 
 wheelhouse: $(VENV)/.dev
 	rm -rf docker/wheelhouse build && mkdir -p docker/wheelhouse
@@ -100,10 +102,10 @@ wheelhouse: $(VENV)/.dev
 
 cluster-up: wheelhouse
 	$(CLUSTER) up -d --build
-	. docker/.env && $(BIN)/python -m broker.dev.wait --brokers 3 --bootstrap-server localhost:$${PORT_0},localhost:$${PORT_1},localhost:$${PORT_2}
+	$(BIN)/python -m broker.dev.wait --brokers 3 --bootstrap-server $(BOOTSTRAP)
 
 # BROKERS='0 2' is for these only: a mixed cluster stays.
-ROLLING = . docker/.env && $(BIN)/python -m broker.dev.rolling --bootstrap-server localhost:$${PORT_0},localhost:$${PORT_1},localhost:$${PORT_2} $(BROKERS:%=--broker %)
+ROLLING = $(BIN)/python -m broker.dev.rolling --bootstrap-server $(BOOTSTRAP) $(BROKERS:%=--broker %)
 
 cluster-upgrade: wheelhouse
 	$(CLUSTER) build broker-0
@@ -111,7 +113,7 @@ cluster-upgrade: wheelhouse
 
 cluster-kafka: $(VENV)/.dev
 	cd docker && $(COMPOSE) -f docker-compose.kafka.yml up -d
-	. docker/.env && $(BIN)/python -m broker.dev.wait --brokers 3 --bootstrap-server localhost:$${PORT_0},localhost:$${PORT_1},localhost:$${PORT_2}
+	$(BIN)/python -m broker.dev.wait --brokers 3 --bootstrap-server $(BOOTSTRAP)
 
 cluster-migration: wheelhouse
 	$(CLUSTER) build broker-0
@@ -125,7 +127,7 @@ cluster-secure: EXTRAS := [security]
 cluster-secure: wheelhouse
 	export SECURITY_DIRECTORY=$(CURDIR)/docker/security; $(CLUSTER) -f docker-compose.secure.yml up -d --build
 	rm -rf docker/security && docker cp $$($(CLUSTER) -f docker-compose.secure.yml ps -q broker-0):/security/host docker/security
-	. docker/.env && $(BIN)/python -m broker.dev.wait --brokers 3 --bootstrap-server localhost:$${PORT_0},localhost:$${PORT_1},localhost:$${PORT_2} --command-config docker/security/admin.properties
+	$(BIN)/python -m broker.dev.wait --brokers 3 --bootstrap-server $(BOOTSTRAP) --command-config docker/security/admin.properties
 
 cluster-spark:
 	$(CLUSTER) -f docker-compose.spark.yml build spark
