@@ -57,7 +57,8 @@ print("FIGURES", time.process_time() - start)
 # CPU seconds of this Python, its JVM and that one's workers, so far.
 CPU = """
 import time
-from benchmarks.spark_source import children, cpu_seconds
+from benchmarks.spark_source import cpu_seconds
+from benchmarks.targets import children
 def cpu(spark):
     jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())
     return time.process_time() + sum(cpu_seconds(pid) for pid in [jvm, *children(jvm)])

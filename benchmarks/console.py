@@ -12,13 +12,14 @@ tracing while a list is scrolled from end to end; `--trace` keeps that trace.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import os
 import shutil
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.targets import cpu_seconds
+from benchmarks.targets import children, cpu_seconds
 from broker.dev.processes import free_ports
 from broker.dev.zookeeper import EmbeddedZooKeeper
 from network.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -87,16 +88,33 @@ def opening_ms(page: Page, address: str) -> float:
     return (time.perf_counter() - began) * 1000
 
 
-def openings(browser: Browser, address: str) -> tuple[float, float]:
-    """Median ms of cold and of warm openings."""
-    cold, warm = [], []
+def openings(browser: Browser, address: str) -> dict[str, float]:
+    """Median ms of cold and of warm openings, and what a warm one takes of CPU: browser, its driver and brokers."""
+    cold, warm, spent = [], [], []
     for _ in range(OPENINGS):
         context = browser.new_context()
         page = context.new_page()
         cold.append(opening_ms(page, address))
+        page.wait_for_load_state("networkidle")
+        pids = children(os.getpid())
+        before = cpu_of(pids)
         warm.append(opening_ms(page, address))
+        spent.append(1000 * (cpu_of(pids) - before))
         context.close()
-    return statistics.median(cold), statistics.median(warm)
+    return {
+        "cold_ms": statistics.median(cold),
+        "warm_ms": statistics.median(warm),
+        "warm_cpu_ms": statistics.median(spent),
+    }
+
+
+def cpu_of(pids: list[int]) -> float:
+    """CPU seconds of those that are still there."""
+    total = 0.0
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            total += cpu_seconds(pid)
+    return total
 
 
 def main_thread_ms(events: list[dict[str, Any]]) -> float:
@@ -147,7 +165,7 @@ def cpu_percent(pids: list[int], during: Callable[[], object]) -> dict[str, floa
     return {"percent": per * spent[0], "others_percent": per * sum(spent[1:])}
 
 
-@contextmanager
+@contextlib.contextmanager
 def running_zookeeper(folder: Path) -> Iterator[str]:
     """The address of an embedded one."""
     server = EmbeddedZooKeeper(folder / "zookeeper", free_ports(1)[0], folder / "zookeeper.log")
@@ -185,8 +203,7 @@ def measure(
 
     seen.add("CPU, no page ever opened", **cpu_percent(pids, wait))
     for view in ("/topics", "/partitions", "/groups", "/"):
-        cold, warm = openings(browser, f"{console}#{view}")
-        seen.add(f"{view} opens", cold_ms=cold, warm_ms=warm)
+        seen.add(f"{view} opens", **openings(browser, f"{console}#{view}"))
     for view in ("/", "/topics", "/groups", "/internals/requests", "/internals/waiting"):
         page.goto("about:blank")
         page.goto(f"{console}#{view}")

@@ -25,6 +25,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from benchmarks.targets import children
 from broker.dev.processes import free_ports
 from broker.dev.zookeeper import ZooKeeperServer
 from tests.spark import connector
@@ -66,16 +67,6 @@ class Measured:
     def client_cpu(self) -> float:
         """CPU seconds beside the broker's."""
         return self.jvm_cpu + self.python_cpu
-
-
-def children(pid: int) -> list[int]:
-    """All processes below one."""
-    found = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            for child in task.read_text().split():
-                found += [int(child), *children(int(child))]
-    return found
 
 
 def cpu_seconds(pid: int) -> float:
