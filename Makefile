@@ -102,22 +102,22 @@ wheelhouse: $(VENV)/.dev
 
 cluster-up: wheelhouse
 	$(CLUSTER) up -d --build
-	$(BIN)/python -m broker.dev.wait --brokers 3 --bootstrap-server $(BOOTSTRAP)
+	@$(BIN)/python -m broker.dev.wait --brokers 3 --bootstrap-server $(BOOTSTRAP)
 
 # BROKERS='0 2' is for these only: a mixed cluster stays.
 ROLLING = $(BIN)/python -m broker.dev.rolling --bootstrap-server $(BOOTSTRAP) $(BROKERS:%=--broker %)
 
 cluster-upgrade: wheelhouse
 	$(CLUSTER) build broker-0
-	$(ROLLING) -- $(COMPOSE) -f docker/docker-compose.yml
+	@$(ROLLING) -- $(COMPOSE) -f docker/docker-compose.yml
 
 cluster-kafka: $(VENV)/.dev
 	cd docker && $(COMPOSE) -f docker-compose.kafka.yml up -d
-	$(BIN)/python -m broker.dev.wait --brokers 3 --bootstrap-server $(BOOTSTRAP)
+	@$(BIN)/python -m broker.dev.wait --brokers 3 --bootstrap-server $(BOOTSTRAP)
 
 cluster-migration: wheelhouse
 	$(CLUSTER) build broker-0
-	$(ROLLING) --own-data -- $(COMPOSE) -f docker/docker-compose.yml
+	@$(ROLLING) --own-data -- $(COMPOSE) -f docker/docker-compose.yml
 
 cluster-monitoring: wheelhouse
 	$(CLUSTER) -f docker-compose.monitoring.yml up -d --build
@@ -127,7 +127,7 @@ cluster-secure: EXTRAS := [security]
 cluster-secure: wheelhouse
 	export SECURITY_DIRECTORY=$(CURDIR)/docker/security; $(CLUSTER) -f docker-compose.secure.yml up -d --build
 	rm -rf docker/security && docker cp $$($(CLUSTER) -f docker-compose.secure.yml ps -q broker-0):/security/host docker/security
-	$(BIN)/python -m broker.dev.wait --brokers 3 --bootstrap-server $(BOOTSTRAP) --command-config docker/security/admin.properties
+	@$(BIN)/python -m broker.dev.wait --brokers 3 --bootstrap-server $(BOOTSTRAP) --command-config docker/security/admin.properties
 
 cluster-spark:
 	$(CLUSTER) -f docker-compose.spark.yml build spark

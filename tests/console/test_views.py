@@ -69,6 +69,14 @@ class TestTopics:
             assert [row[0] for row in rows(other.page, "Topics")] == seen
             expect(other.page.get_by_role("searchbox")).to_have_value("r")
 
+    def test_a_filter_that_nothing_fits_says_so(self, visit: Visit) -> None:
+        page = visit.open("/topics?q=nothing-has-this-name")
+        expect(page.get_by_text("Nothing fits")).to_be_visible()
+        expect(page.locator(".tfoot")).to_have_text("0 of 7 topics")
+        page.get_by_role("searchbox").fill("orders")
+        expect(page.get_by_text("Nothing fits")).to_be_hidden()
+        assert [row[0] for row in rows(page, "Topics")] == ["orders"]
+
     def test_one_topic_with_leaders_copies_and_offsets(self, visit: Visit) -> None:
         page = visit.open("/topics/orders")
         found = rows(page, "Partitions")

@@ -5,6 +5,7 @@
 
 import { h, replace } from "./dom.js";
 import { current, setParameters } from "./router.js";
+import { empty } from "./widgets.js";
 
 const SPARE = 6;
 const phone = matchMedia("(max-width: 720px)");
@@ -18,7 +19,8 @@ function compare(left, right) {
 }
 
 export class Table {
-  // options: { label, columns, life, open(row) -> address, key(row), empty, foot(rows), order, short }
+  // options: { label, columns, life, open(row) -> address, key(row), empty, all(), foot(rows), order, short }; `all` is how
+  // many rows there are before a filter, so that one that nothing fits is not taken for a cluster with nothing in it.
   constructor(options) {
     this.options = options;
     this.rows = [];
@@ -30,7 +32,7 @@ export class Table {
     this.space = h("div", { class: "tspace", role: "presentation" });
     this.body = h("div", { class: "tbody", tabindex: "0", role: "presentation", "aria-label": options.label }, this.space);
     this.foot = h("div", { class: "tfoot", hidden: true });
-    this.blank = h("div", { hidden: true }, options.empty ?? "");
+    this.blank = h("div", { class: "tblank", hidden: true }, options.empty ?? "");
     this.element = h(
       "div",
       { class: `table${options.short ? " short" : ""}`, role: "table", "aria-label": options.label },
@@ -108,6 +110,7 @@ export class Table {
     this.space.setAttribute("aria-rowcount", rows.length);
     const isEmpty = rows.length === 0;
     this.blank.hidden = !isEmpty;
+    if (isEmpty && this.options.all) replace(this.blank, this.options.all() ? empty("Nothing fits", "Change what you filter by, to see more.") : this.options.empty);
     this.body.hidden = isEmpty;
     this.head.hidden = isEmpty;
     const text = this.options.foot?.(this.rows) ?? "";

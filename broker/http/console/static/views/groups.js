@@ -30,7 +30,8 @@ export async function show({ page, main, life }) {
       { key: "lag", label: "Lag", width: "100px", phoneWidth: "72px", num: true, sort: false, cell: (row) => count(lags.get(row.id)?.value?.[0]) },
     ],
     onShow: (rows) => askLags(rows),
-    empty: empty("No group is shown", "A group appears here once a consumer with its group.id has joined or committed. Try one with:", h("code", null, "kcat -b HOST:PORT -G my-group my-topic")),
+    all: () => groups.length,
+    empty: empty("There is no group yet", "A group appears here once a consumer with its group.id has joined or committed. Try one with:", h("code", null, "kcat -b HOST:PORT -G my-group my-topic")),
   });
   const draw = () => table.setRows(chosen(groups));
   replace(page, head({ title: "Groups", tools: [filter(life, "Filter by id", draw), choice(life, "Which states", "kind", KINDS, draw)] }), notices.element, table.element);

@@ -17,11 +17,11 @@ export async function show({ page, life, facts }) {
   const table = new Table({
     label: "Brokers", life, short: true, key: (row) => row.id, open: (row) => address(`/brokers/${row.id}`),
     columns: [
-      { key: "id", label: "Broker", width: "minmax(110px, 0.9fr)", cell: (row) => h("a", { href: address(`/brokers/${row.id}`), class: "name" }, `Broker ${row.id}`) },
+      { key: "id", label: "Broker", width: "minmax(110px, 0.9fr)", phoneWidth: "minmax(76px, 1fr)", cell: (row) => h("a", { href: address(`/brokers/${row.id}`), class: "name" }, `Broker ${row.id}`) },
       { key: "host", label: "Address", width: "minmax(130px, 1.2fr)", phone: false, cell: (row) => (row.host ? h("span", { class: "mono muted" }, `${row.host}:${row.port}`) : NONE) },
       { key: "rack", label: "Rack", width: "80px", phone: false, cell: (row) => row.rack ?? NONE },
-      { key: "state", label: "State", width: "minmax(90px, 1fr)", value: (row) => (row.alive ? (row.lagging ? 1 : 0) : 2), cell: brokerState },
-      { key: "leaders", label: "Leads", width: "80px", num: true, cell: (row) => count(row.leaders) },
+      { key: "state", label: "State", width: "minmax(90px, 1fr)", phoneWidth: "minmax(152px, 2fr)", value: (row) => (row.alive ? (row.lagging ? 1 : 0) : 2), cell: brokerState },
+      { key: "leaders", label: "Leads", width: "80px", phoneWidth: "52px", num: true, cell: (row) => count(row.leaders) },
       { key: "replicas", label: "Replicas", width: "80px", num: true, phone: false, cell: (row) => count(row.replicas) },
       { key: "size", label: "Size", width: "90px", phone: false, num: true, value: (row) => sizes?.[row.id] ?? null, cell: (row) => bytes(sizes?.[row.id]) },
     ],

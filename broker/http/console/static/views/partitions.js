@@ -26,7 +26,8 @@ export async function show({ page, main, life }) {
       { key: "epoch", label: "Epoch", width: "80px", phone: false, num: true, cell: (row) => count(row.epoch) },
       { key: "replicas", label: "Replicas", width: "minmax(110px, 1fr)", phoneWidth: "100px", sort: false, cell: replicas },
     ],
-    empty: empty("No partition is shown", "Nothing fits the filter, or the cluster has no topics yet."),
+    all: () => partitions.length,
+    empty: empty("There is no partition yet", "The cluster has no topics."),
   });
   const draw = () => table.setRows(chosen(partitions));
   replace(page, head({ title: "Topics", tools: [filter(life, "Filter by topic", draw), choice(life, "Which partitions", "kind", KINDS, draw)] }),

@@ -26,7 +26,8 @@ export async function show({ page, main, life, facts }) {
       { key: "factor", label: "Replicas", width: "90px", phone: false, num: true, cell: (row) => count(row.factor) },
       { key: "size", label: "Size", width: "100px", phone: false, num: true, value: (row) => sizes?.[row.name] ?? null, cell: (row) => bytes(sizes?.[row.name]) },
     ],
-    empty: h("div", null, empty("No topic is shown", "A topic comes into being when a program writes to it, or with:", h("code", null, "odradek topics create orders --partitions 3"))),
+    all: () => topics.length,
+    empty: h("div", null, empty("There is no topic yet", "A topic comes into being when a program writes to it, or with:", h("code", null, "odradek topics create orders --partitions 3"))),
   });
   const draw = () => table.setRows(chosen(topics));
   const tools = [

@@ -24,7 +24,8 @@ export async function show({ page, main, life }) {
       { key: "producer", label: "Producer", width: "110px", phone: false, num: true, cell: (row) => (row.producer < 0 ? NONE : row.producer) },
       { key: "coordinator", label: "Coordinator", width: "110px", phone: false, num: true },
     ],
-    empty: empty("No transactional id is shown", "A producer with a transactional.id appears here after initTransactions()."),
+    all: () => found.length,
+    empty: empty("There is no transactional id yet", "A producer with a transactional.id appears here after initTransactions()."),
   });
   const draw = () => table.setRows(chosen(found));
   replace(page, head({ title: "Transactions", tools: [filter(life, "Filter by id", draw), choice(life, "Which states", "kind", KINDS, draw)] }), notices.element, table.element);
