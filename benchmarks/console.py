@@ -96,10 +96,10 @@ def openings(browser: Browser, address: str) -> dict[str, float]:
         page = context.new_page()
         cold.append(opening_ms(page, address))
         page.wait_for_load_state("networkidle")
-        pids = children(os.getpid())
-        before = cpu_of(pids)
+        before = cpu_by_process()
         warm.append(opening_ms(page, address))
-        spent.append(1000 * (cpu_of(pids) - before))
+        # A navigation may begin a process; one that ends meanwhile is not counted.
+        spent.append(sum(1000 * (used - before.get(pid, 0)) for pid, used in cpu_by_process().items()))
         context.close()
     return {
         "cold_ms": statistics.median(cold),
@@ -108,13 +108,13 @@ def openings(browser: Browser, address: str) -> dict[str, float]:
     }
 
 
-def cpu_of(pids: list[int]) -> float:
-    """CPU seconds of those that are still there."""
-    total = 0.0
-    for pid in pids:
+def cpu_by_process() -> dict[int, float]:
+    """CPU seconds of everything that was started from here."""
+    found = {}
+    for pid in children(os.getpid()):
         with contextlib.suppress(OSError):
-            total += cpu_seconds(pid)
-    return total
+            found[pid] = cpu_seconds(pid)
+    return found
 
 
 def main_thread_ms(events: list[dict[str, Any]]) -> float:
