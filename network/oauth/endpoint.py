@@ -17,6 +17,7 @@ from urllib.parse import quote_plus
 from network.json_text import parse_json
 from network.oauth.access_token import NoTokenNow, TokenError
 from network.oauth.http import Answer, Timeouts, post
+from network.oauth.keys import shown
 
 if TYPE_CHECKING:
     from timer.clock import Clock
@@ -48,11 +49,6 @@ class ClientCredentials:
     def body(self) -> bytes:
         scope = f"&scope={quote_plus(self.scope)}" if self.scope else ""
         return f"grant_type=client_credentials{scope}".encode()
-
-
-def shown(url: str) -> str:
-    """The address without what stands behind the question mark, which may be a secret."""
-    return url.partition("?")[0]
 
 
 class TokenEndpoint:

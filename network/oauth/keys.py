@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 HANDLER = "sasl.login.callback.handler.class"
 URL = "sasl.oauthbearer.token.endpoint.url"
 HEADER_URLENCODE = "sasl.oauthbearer.header.urlencode"
@@ -22,3 +24,9 @@ LOGIN_KEYS = (
 )
 KEYS = (HANDLER, URL, *LOGIN_KEYS, HEADER_URLENCODE, SUBJECT_CLAIM)
 """All of them."""
+
+
+def shown(url: str) -> str:
+    """The address without a user, and without what stands behind the question mark: both may be secrets."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

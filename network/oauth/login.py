@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from network.oauth.access_token import MAX_BYTES, AccessToken, NoTokenNow, TokenError, read_token
-from network.oauth.endpoint import ClientCredentials, TokenEndpoint, shown
+from network.oauth.endpoint import ClientCredentials, TokenEndpoint
 from network.oauth.http import Timeouts
 from network.oauth.kept_token import Fetch, KeptToken, read_rules
-from network.oauth.keys import HANDLER, HEADER_URLENCODE, SUBJECT_CLAIM, URL
+from network.oauth.keys import HANDLER, HEADER_URLENCODE, SUBJECT_CLAIM, URL, shown
 from network.plugins import load_class
 from network.sasl.jaas import JaasError
 from network.sasl.oauthbearer import check_extensions

@@ -11,9 +11,11 @@ import logging
 import urllib.request
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
 
 from broker.config.keys import ConfigError
 from network.json_text import parse_json
+from network.oauth.keys import shown
 
 if TYPE_CHECKING:
     from timer.clock import Clock
@@ -51,7 +53,7 @@ def fetch(url: str) -> bytes:
     with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as answer:
         data: bytes = answer.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
-        raise OSError(f"{url} has more than {MAX_BYTES} bytes")
+        raise OSError(f"{shown(url)} has more than {MAX_BYTES} bytes")
     return data
 
 
@@ -60,10 +62,13 @@ class KeySet:
 
     def __init__(self, url: str, clock: Clock, retry_ms: int, load: Callable[[str], bytes] = fetch) -> None:
         if not url.startswith(_SCHEMES):
-            raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url: {url} is no file: or http: URL")
+            raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url: {shown(url)} is no file: or http: URL")
         if url.startswith("http://"):
-            logger.warning("%s is not encrypted: whoever is on the way can make tokens of anybody", url)
+            logger.warning("%s is not encrypted: whoever is on the way can make tokens of anybody", shown(url))
+        if "@" in urlsplit(url).netloc:
+            raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url: {shown(url)} is asked without the user in it")
         self._url = url
+        self._shown = shown(url)
         self._clock = clock
         self._retry_ms = retry_ms
         self._load = load
@@ -80,7 +85,7 @@ class KeySet:
         try:
             self.refresh()
         except (OSError, ValueError) as error:
-            raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url: {self._url} cannot be read: {error}") from None
+            raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url: {self._shown} cannot be read: {error}") from None
 
     def start(self, scheduler: Scheduler, refresh_ms: int) -> None:
         """Fetch the keys from time to time, and when an unknown one is asked for."""
@@ -133,7 +138,7 @@ class KeySet:
         else:
             fits = entry.get("kty") != "RSA" or key.key_size >= MIN_RSA_BITS
         if not fits:
-            logger.warning("the key %r of %s is too short to be used", entry.get("kid"), self._url)
+            logger.warning("the key %r of %s is too short to be used", entry.get("kid"), self._shown)
         return fits
 
     def _refresh_asked(self) -> None:
@@ -146,7 +151,7 @@ class KeySet:
         try:
             self.refresh()
         except (OSError, ValueError) as error:
-            logger.warning("the keys of tokens at %s could not be fetched: %s", self._url, error)
+            logger.warning("the keys of tokens at %s could not be fetched: %s", self._shown, error)
 
 
 def _algorithms(entry: Mapping[str, Any]) -> tuple[str, ...]:

@@ -216,3 +216,19 @@ def test_what_is_no_jwks_ends_the_start(tmp_path: Path, text: str) -> None:
         keys.load()
     with pytest.raises(ConfigError, match="URL"):
         KeySet("ftp://x", CLOCK, 100)
+
+
+def test_what_is_secret_of_an_address_is_in_no_text(caplog: pytest.LogCaptureFixture) -> None:
+    def load(url: str) -> bytes:
+        assert url.endswith("?key=sesame"), "it is asked with all of it"
+        raise OSError("gone")
+
+    keys = KeySet("http://issuer/keys?key=sesame", CLOCK, 100, load)
+    with pytest.raises(ConfigError, match="http://issuer/keys cannot be read") as caught:
+        keys.load()
+    said = [str(caught.value)]
+    for url in ("https://user:sesame@issuer/keys", "ftp://user:sesame@issuer/keys?sesame"):
+        with pytest.raises(ConfigError, match="issuer/keys") as refused:
+            KeySet(url, CLOCK, 100)
+        said.append(str(refused.value))
+    assert "sesame" not in "".join(said) + caplog.text
