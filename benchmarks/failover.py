@@ -33,6 +33,7 @@ from tests.support.replication import partitions_of
 from tests.support.zookeeper import zookeeper_client
 
 SESSION_MS = 4000
+KINDS: tuple[Literal["odradek", "kafka"], ...] = ("odradek", "kafka")
 METRICS = ("create", "controller", "failover", "after_session", "stop", "restart")
 # Of Odradek only.
 OWN_METRICS = ("controller_events", "controller_zookeeper", "failover_events", "failover_zookeeper")
@@ -187,35 +188,26 @@ def measure(kind: Literal["odradek", "kafka"], directory: Path, zookeeper: str, 
     }
 
 
-def main() -> None:
-    """Run it from the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="one round, 100 partitions")
-    parser.add_argument("--json", action="store_true", help="one object on standard output")
-    parser.add_argument("--partitions", type=int, help="partitions of the large topic (1000)")
-    parser.add_argument("--rounds", type=int, help="times each kind is measured (3)")
-    options = parser.parse_args()
-    partitions = options.partitions or (100 if options.quick else 1000)
-    rounds = options.rounds or (1 if options.quick else 3)
+def measure_all(directory: Path, partitions: int, rounds: int) -> dict[str, dict[str, float]]:
+    """The medians of each kind."""
     found: dict[str, list[dict[str, float]]] = {"odradek": [], "kafka": []}
-    with tempfile.TemporaryDirectory(prefix="odradek-failover-") as name:
-        server = ZooKeeperServer(Path(name) / "zookeeper", free_ports(1)[0])
-        try:
-            server.wait_until_ready(CLOCK)
-            for number in range(rounds):
-                for kind in ("odradek", "kafka"):
-                    where = f"{kind}-{number}"
-                    result = measure(kind, Path(name) / where, f"{server.connect}/{where}", partitions)
-                    found[kind].append(result)
-        finally:
-            server.stop()
-    medians = {
+    server = ZooKeeperServer(directory / "zookeeper", free_ports(1)[0])
+    try:
+        server.wait_until_ready(CLOCK)
+        for number in range(rounds):
+            for kind in KINDS:
+                where = f"{kind}-{number}"
+                found[kind].append(measure(kind, directory / where, f"{server.connect}/{where}", partitions))
+    finally:
+        server.stop()
+    return {
         kind: {m: statistics.median(run[m] for run in runs) for m in (*METRICS, *OWN_METRICS) if m in runs[0]}
         for kind, runs in found.items()
     }
-    if options.json:
-        print(json.dumps({"partitions": partitions, "rounds": rounds, "session_s": SESSION_MS / 1000, **medians}))
-        return
+
+
+def show(medians: dict[str, dict[str, float]], partitions: int) -> None:
+    """A table for docs/performance.md."""
     names = {
         "create": f"create {partitions} partitions, known everywhere, s",
         "controller": f"controller failover with {partitions} partitions, until it has made a topic, s",
@@ -232,6 +224,26 @@ def main() -> None:
     for metric, text in names.items():
         ours, theirs = medians["odradek"][metric], medians["kafka"].get(metric)
         print(f"| {text} | {ours:.2f} |", "- | - |" if theirs is None else f"{theirs:.2f} | {ours / theirs:.2f} |")
+
+
+def main() -> None:
+    """Run it from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="one round, 100 partitions")
+    parser.add_argument("--json", action="store_true", help="one object on standard output")
+    parser.add_argument("--partitions", type=int, help="partitions of the large topic (1000)")
+    parser.add_argument("--rounds", type=int, help="times each kind is measured (3)")
+    options = parser.parse_args()
+    partitions = options.partitions or (100 if options.quick else 1000)
+    rounds = options.rounds or (1 if options.quick else 3)
+    with tempfile.TemporaryDirectory(prefix="odradek-failover-") as name:
+        medians = measure_all(Path(name), partitions, rounds)
+        # Before the directory is removed: so many files take minutes on a busy disk.
+        if options.json:
+            told = {"partitions": partitions, "rounds": rounds, "session_s": SESSION_MS / 1000, **medians}
+            print(json.dumps(told), flush=True)
+        else:
+            show(medians, partitions)
 
 
 if __name__ == "__main__":
