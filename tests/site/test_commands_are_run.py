@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+from zipfile import ZipFile
+
 import pytest
 
 from tests.site.test_site import PAGES, commands_in
+from tests.support.cluster import python_environment
 from tests.support.paths import ROOT
 
 GUIDE = "tests/operations/test_pages.py::test_page"
@@ -28,12 +35,12 @@ RUN = {
     "docs/security.md": SECURITY,
     "docs/security/acls.md": REFERENCE,
     "docs/security/quotas.md": REFERENCE,
+    "docs/spark-cluster.md": "tests/site/test_commands_are_run.py::test_the_zip_of_the_spark_source",
     "docs/start/spark.md": "tests/site/test_start.py::test_spark",
     "docs/zookeeper.md": ZOOKEEPER,
 }
 
 NOT_RUN = {
-    "docs/spark-cluster.md": "one command, `odradek spark package`, whose zip tests/spark use",
     "docs/spark.md": "the jobs run in tests/spark with topics and directories of their own, and by docs/operations",
 }
 
@@ -47,3 +54,14 @@ def test_no_page_is_forgotten() -> None:
 def test_its_test_is_there(page: str) -> None:
     file, _, test = RUN[page].partition("::")
     assert f"\ndef {test}(" in (ROOT / file).read_text(encoding="utf-8")
+
+
+def test_the_zip_of_the_spark_source(tmp_path: Path) -> None:
+    (command,) = commands_in(ROOT / "docs" / "spark-cluster.md")
+    words = [sys.executable, "-m", "broker", *command.split()[1:]]
+    done = subprocess.run(
+        words, cwd=tmp_path, env={**os.environ, **python_environment()}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    (made,) = tmp_path.glob("*.zip")
+    assert any(name.startswith("spark_jobs/") for name in ZipFile(made).namelist())
