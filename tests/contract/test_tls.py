@@ -423,6 +423,24 @@ def test_who_is_trusted_is_changed_while_the_broker_runs(secured: Secured, tmp_p
         assert wait_until(partial(is_refused, secured, name, stranger), CLOCK, WAIT_MS)
 
 
+def test_what_a_served_listener_asks_for_is_changed(secured: Secured) -> None:
+    """Kafka answers 0 as well, and asks for the same as before until it starts again (docs/differences.md)."""
+    keys, kind = secured.keys, secured.cluster.brokers[0].kind
+    newer = keys.wrap(keys.client, **{"ssl.enabled.protocols": "TLSv1.3"})
+    for key, value, wrap in (
+        ("ssl.client.auth", "required", keys.wrap()),
+        ("ssl.enabled.protocols", "TLSv1.2", newer),
+    ):
+        change = of_listener("asked", {key: value})
+        assert lets_in(secured, "ASKED", wrap)
+        assert set_dynamic(secured, change) == 0
+        if kind == "odradek":
+            assert wait_until(partial(is_refused, secured, "ASKED", wrap), CLOCK, WAIT_MS)
+            assert lets_in(secured, "ASKED", keys.wrap(keys.client))
+        assert set_dynamic(secured, dict.fromkeys(change)) == 0
+        assert wait_until(partial(lets_in, secured, "ASKED", wrap), CLOCK, WAIT_MS)
+
+
 def test_a_listener_is_secured_by_dynamic_configs_alone(secured: Secured, tmp_path: Path) -> None:
     """Everything that is said of it: its key, whom it trusts, and what it asks of clients."""
     keys = secured.keys
