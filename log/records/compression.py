@@ -193,6 +193,8 @@ _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_BLOCK = 64 * 1024
 _LZ4_HEADER = _LZ4_MAGIC + b"\x60\x40\x82"
 _LZ4_STORED = 0x80000000
+_LZ4_FAST = 9  # Kafka's default level
+_LZ4_LEAST = 3  # below it a frame is made by the fast compressor
 _LZ4_BLOCK_SIZES = {4: 64 * 1024, 5: 256 * 1024, 6: 1024 * 1024, 7: 4 * 1024 * 1024}
 _UINT32_LE = struct.Struct("<I")
 
@@ -202,13 +204,28 @@ def _compress_lz4(data: Buffer, level: int) -> bytes:
     parts: list[bytes | memoryview] = [_LZ4_HEADER]
     for start in range(0, len(view), _LZ4_BLOCK):
         raw = view[start : start + _LZ4_BLOCK]
-        block = bytes(cramjam.lz4.compress_block(raw, mode="high_compression", compression=level, store_size=False))
+        block = _lz4_block(raw, level)
         if len(block) < len(raw):
             parts += (_UINT32_LE.pack(len(block)), block)
         else:
             parts += (_UINT32_LE.pack(len(raw) | _LZ4_STORED), raw)
     parts.append(_UINT32_LE.pack(0))
     return b"".join(parts)
+
+
+def _lz4_block(raw: memoryview, level: int) -> bytes | memoryview:
+    """As Kafka has it, the default level is the fast compressor, and every other one the slow compressor at that level.
+
+    cramjam makes blocks by the fast one alone, so of the slow one's a frame of one block is made and taken apart.
+    Levels below 3 are 3 there, those above 12 are 12.
+    """
+    if level == _LZ4_FAST:
+        return bytes(cramjam.lz4.compress_block(raw, store_size=False))
+    frame = memoryview(cramjam.lz4.compress(raw, level=max(level, _LZ4_LEAST)))
+    flags = frame[4]
+    at = 7 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)
+    (size,) = _UINT32_LE.unpack_from(frame, at)
+    return raw if size & _LZ4_STORED else frame[at + 4 : at + 4 + size]
 
 
 class Room(Protocol):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import random
 import struct
 
 import cramjam
@@ -78,6 +79,21 @@ def test_bare_snappy_block() -> None:
 def test_lying_snappy_length() -> None:
     with pytest.raises((DecompressionError, RecordTooLargeError)):
         decompress(Codec.SNAPPY, b"\xff\xff\xff\x3f" + b"a")
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
+def test_a_level_shows_in_the_size(codec: int) -> None:
+    """Over several blocks of lz4, one of which cannot be compressed."""
+    words = [b"alpha", b"beta", b"gamma", b"delta", b"epsilon", b"zeta", b"eta", b"theta"]
+    chance = random.Random(1)
+    data = b" ".join(chance.choice(words) for _ in range(30_000)) + chance.randbytes(70_000)
+    usual, *others = (compress(codec, data, level) for level in (None, 1, 5, 9))
+    for each in (usual, *others):
+        assert decompress(codec, each) == data
+    if codec == Codec.LZ4:
+        assert len(others[1]) < len(others[0]) < len(usual) == len(others[2])  # its default is the fast compressor
+    else:
+        assert len(others[2]) < len(others[0])
 
 
 def test_lz4_header_rules() -> None:
