@@ -18,7 +18,7 @@ from tests.fuzz.record_data import bomb
 from tests.support import wire
 from tests.support.cluster import HOST
 
-FRAMES, FILES, SEED = 5_000, 15_000, 19
+FRAMES, FILES, SEED = 20_000, 8_000, 19
 LONGEST_MS = 10_000
 MOST_MB = 150
 

@@ -31,6 +31,7 @@ def main() -> int:
         if options.trace:
             print("\n".join(outcome.trace))
         if outcome.problem is not None:
+            print(f"seed {seed} fails: {outcome.problem}; is there less of it that fails?", flush=True)
             outcome = shrink(seed, plan, outcome)
             print(f"seed {seed} fails with {len(outcome.faults)} faults: {outcome.problem}")
             print("\n".join(outcome.trace))

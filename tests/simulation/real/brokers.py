@@ -46,8 +46,10 @@ CONFIG = {
     "transaction.state.log.replication.factor": "3",
     "transaction.state.log.min.isr": "2",
     "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "500",
     "auto.create.topics.enable": "false",
-    "controlled.shutdown.enable": "false",
+    "controlled.shutdown.enable": "true",
+    "controlled.shutdown.retry.backoff.ms": "500",
     "min.insync.replicas": "2",
     "default.replication.factor": "3",
 }
@@ -63,6 +65,7 @@ class SimBroker:
         self.directory = str(cluster.directory / self.host)
         self.process = Process(self.host)
         self.process.alive = False
+        self.stopping = False
         self.server: BrokerServer | None = None
         self.session: SimSession | None = None
         self.failed: Exception | None = None
@@ -73,7 +76,7 @@ class SimBroker:
 
     @property
     def serving(self) -> bool:
-        return self.up and self.server is not None and self.server.state == 3
+        return self.up and not self.stopping and self.server is not None and self.server.state == 3
 
     def start(self) -> None:
         """Begin the process; `serving` tells when it is there."""
@@ -81,6 +84,7 @@ class SimBroker:
         self.process = process = Process(self.host)
         cluster.processes.append(process)
         self.failed = self.session = self.server = None
+        self.stopping = False
         config = {
             **CONFIG,
             **cluster.config,
@@ -113,6 +117,19 @@ class SimBroker:
                     log.close_handles()
             for log_dir in manager._live.values():
                 log_dir.unlock(remove=False)
+
+    def stop(self) -> None:
+        """SIGTERM: the process ends when it has stopped in order."""
+        server = self.server
+        assert server is not None
+        self.stopping = True
+
+        def run() -> None:
+            server.shutdown()
+            self.cluster.note(f"{self.host} has stopped")
+            self.kill()
+
+        self.cluster.runtime.spawn(self.process, run, "stop")
 
     def lose_power(self) -> None:
         self.kill()

@@ -44,6 +44,7 @@ class Client:
         self.clock = SystemClock()
         self._connections: dict[int, Connection] = {}
         self._leaders: dict[tuple[str, int], tuple[int, int]] = {}
+        self._epochs: dict[tuple[str, int], int] = {}
         self._coordinators: dict[tuple[str, int], int] = {}
 
     def start(self) -> None:
@@ -100,11 +101,17 @@ class Client:
             answer = self.ask(self.any_broker(), request, 9)
             for each in answer.topics[0].partitions:
                 if each.leader_id > 0:
-                    self.history.led(topic, each.partition_index, each.leader_epoch, each.leader_id)
-                    self._leaders[(topic, each.partition_index)] = each.leader_id, each.leader_epoch
+                    self._take_leader((topic, each.partition_index), each.leader_id, each.leader_epoch)
         if where not in self._leaders:
             raise ConnectionFailed("no leader")
         return self._leaders[where]
+
+    def _take_leader(self, where: tuple[str, int], leader: int, epoch: int) -> None:
+        """As clients do (KIP-320), believe no broker that has not heard of what is known here already."""
+        self.history.led(*where, epoch, leader)
+        if epoch >= self._epochs.get(where, -1):
+            self._epochs[where] = epoch
+            self._leaders[where] = leader, epoch
 
     def coordinator(self, key: str, kind: int) -> int:
         """Raises ConnectionFailed if nobody knows one now."""

@@ -23,14 +23,16 @@ class Disk:
         """By inode: bytes from the start that survive."""
         self._real_truncate: Callable[[Any, int], None] = os.truncate
         self._real_pwrite = os.pwrite
-        self.full: set[str] = set()
-        """Directories of brokers that can write no more."""
+        self.failing: dict[str, int] = {}
+        """Directories of brokers that can write no more, and why: ENOSPC or EIO."""
         self.lost_bytes = 0
 
     def install(self, patch: Callable[[Any, str, Any], None]) -> None:
         real_ftruncate = os.ftruncate
 
         def fsync(fd: int) -> None:
+            if self._failure(fd) == errno.EIO:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
             found = os.fstat(fd)
             self._synced[found.st_ino] = found.st_size
 
@@ -43,16 +45,23 @@ class Disk:
             self._real_truncate(path, size)
 
         def pwrite(fd: int, data: Any, position: int) -> int:
-            if self.full:
-                path = os.readlink(f"/proc/self/fd/{fd}")
-                if any(path.startswith(directory) for directory in self.full):
-                    raise OSError(errno.ENOSPC, "No space left on device")
+            failure = self._failure(fd)
+            if failure is not None:
+                view = memoryview(data).cast("B")
+                self._real_pwrite(fd, view[: self._rng.randint(0, len(view))], position)
+                raise OSError(failure, os.strerror(failure))
             return self._real_pwrite(fd, data, position)
 
         patch(os, "fsync", fsync)
         patch(os, "ftruncate", ftruncate)
         patch(os, "truncate", truncate)
         patch(os, "pwrite", pwrite)
+
+    def _failure(self, fd: int) -> int | None:
+        if not self.failing:
+            return None
+        path = os.readlink(f"/proc/self/fd/{fd}")
+        return next((code for directory, code in self.failing.items() if path.startswith(directory)), None)
 
     def _cut(self, inode: int, size: int) -> None:
         if inode in self._synced:

@@ -6,18 +6,20 @@ election loses records: a follower falls behind, or everybody does, and then the
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable
 from random import Random
 
 from controller.zk import paths
-from controller.zk.ops import Delete
-from controller.zk.payloads import decode_controller
+from controller.zk.ops import Create, Delete
+from controller.zk.payloads import decode_controller, encode_partitions
 from log.topic_partition import TopicPartition
 from tests.simulation.real.brokers import ZOOKEEPER, Cluster, SimBroker
 from tests.simulation.real.client import PARTITIONS
 from tests.simulation.real.znodes import Znodes
 
-SINGLE = ("kill", "power", "pause", "cut", "cut zookeeper", "expire", "reset")
+SINGLE = ("kill", "stop", "power", "pause", "cut", "cut zookeeper", "expire", "reset", "disk")
 STORIES = ("follower behind", "all behind", "preferred behind", "controller moves", "blackout")
 WAIT_MS = (50, 1_000)
 
@@ -39,12 +41,15 @@ class Faults:
         self._number += 1
         rng = Random(f"{self._cluster.seed} fault {self._number}")
         self._cluster.runtime.run_for(rng.randint(*WAIT_MS))
-        if rng.random() < 0.4:
+        several = len(self._cluster.brokers) >= 3
+        kind = rng.choice(STORIES if several and rng.random() < 0.6 else SINGLE)
+        if rng.random() < 0.3 or (kind in STORIES and len(self._healthy()) < 3):
             self._repair()
-        elif self._planned is None or self._number in self._planned:
-            kind = rng.choice(SINGLE + STORIES if len(self._cluster.brokers) >= 3 else SINGLE)
-            if self._story(kind, rng) if kind in STORIES else self._single(kind, rng):
-                self.happened.append(self._number)
+        elif self._is_planned() and (self._story if kind in STORIES else self._single)(kind, rng):
+            self.happened.append(self._number)
+
+    def _is_planned(self) -> bool:
+        return self._planned is None or self._number in self._planned
 
     # -- single ones ---------------------------------------------------------------------------------------------------
 
@@ -60,6 +65,13 @@ class Faults:
             return False
         if kind == "power":
             return self._power(broker)
+        if kind == "disk" and len(self._healthy()) == len(cluster.brokers) > 1:
+            code = rng.choice((errno.ENOSPC, errno.EIO))
+            cluster.note(f"{broker.host}'s disk: {os.strerror(code)}")
+            cluster.disk.failing[broker.directory] = code
+            return True
+        if kind == "disk":
+            return False
         if kind == "cut":
             if other is broker:
                 return False
@@ -75,6 +87,8 @@ class Faults:
         cluster.note(f"{kind} {broker.host}")
         if kind == "kill":
             broker.kill()
+        elif kind == "stop":
+            broker.stop()
         elif kind == "pause":
             cluster.runtime.pause(broker.process)
         elif kind == "cut zookeeper":
@@ -114,6 +128,7 @@ class Faults:
     def _repair(self) -> None:
         cluster = self._cluster
         cluster.net.watch_delay_ms.clear()
+        cluster.disk.failing.clear()
         for broker in cluster.brokers.values():
             if not broker.up:
                 cluster.note(f"{broker.host} starts")
@@ -131,7 +146,7 @@ class Faults:
 
     def _story(self, kind: str, rng: Random) -> bool:
         """Whether it could be told from where things are now."""
-        if len(self._healthy()) < 3 or self._is_fragile():
+        if self._is_fragile():
             return False
         topic = rng.choice(("queue", "queue", "bank", "work", "__consumer_offsets"))
         partition = TopicPartition(topic, rng.randrange(PARTITIONS))
@@ -159,7 +174,7 @@ class Faults:
     def _leave(self, leader: SimBroker, rng: Random) -> None:
         """The leader goes in one way or the other."""
         if _is_healthy(leader):
-            self._take_away(rng.choice(("kill", "kill", "pause", "expire", "cut zookeeper")), leader)
+            self._take_away(rng.choice(("kill", "stop", "pause", "expire", "cut zookeeper")), leader)
 
     def _follower_behind(self, partition: TopicPartition, rng: Random) -> bool:
         """One follower is out of the ISR, or about to be, when the leader goes."""
@@ -195,10 +210,14 @@ class Faults:
         preferred = self._cluster.brokers[assigned[0]]
         self._cluster.note(f"{preferred.host}, who should lead {partition}, loses its session and falls behind")
         for other in self._cluster.brokers.values():
-            if other is not preferred and rng.random() < 0.7:
+            if other is not preferred:
                 self._part(preferred, other)
         self._take_away("expire", preferred)
         self._cluster.runtime.run_for(rng.randint(300, 3_000))
+        if paths.PREFERRED_ELECTION not in self._cluster.zookeeper.nodes:
+            order = Create(paths.PREFERRED_ELECTION, encode_partitions([partition]))
+            self._cluster.zookeeper.apply(0, order, watch=False)
+        self._cluster.runtime.run_for(rng.randint(50, 500))
         if rng.random() < 0.5:
             self._cluster.heal()
         return True

@@ -14,7 +14,10 @@ from typing import Any
 
 import pytest
 
+from broker.groups.classic.group import ClassicGroup
 from broker.groups.offsets.group_offsets import GroupOffsets
+from broker.groups.records import loader
+from broker.groups.records.writer import GroupWriter
 from broker.replication.partition import Partition
 from broker.transactions import state_manager
 from broker.transactions.coordinator import TransactionCoordinator
@@ -122,6 +125,11 @@ def a_new_coordinator_forgets_the_transactions(patch: Patch) -> None:
     patch.setattr(state_manager, "_take", lambda loaded, partition, record: None)
 
 
+@mutation(THREE_BROKERS)
+def transactions_never_time_out(patch: Patch) -> None:
+    patch.setattr(TransactionCoordinator, "abort_timed_out", lambda self: None)
+
+
 # -- groups ------------------------------------------------------------------------------------------------------------
 
 
@@ -134,6 +142,32 @@ def the_oldest_commit_wins(patch: Patch) -> None:
             real(self, partition, commit)
 
     patch.setattr(GroupOffsets, "_take", take)
+
+
+@mutation(THREE_BROKERS)
+def commits_of_old_generations_are_taken(patch: Patch) -> None:
+    patch.setattr(ClassicGroup, "commit_error", lambda self, committer: ErrorCode.NONE)
+
+
+@mutation(THREE_BROKERS)
+def a_new_coordinator_forgets_the_commits(patch: Patch) -> None:
+    patch.setattr(loader._Filler, "decoded", lambda self, found: ())
+
+
+@mutation(THREE_BROKERS)
+def generations_do_not_grow(patch: Patch) -> None:
+    real = ClassicGroup.next_generation
+
+    def begin(self: ClassicGroup) -> None:
+        real(self)
+        self.generation_id = 1
+
+    patch.setattr(ClassicGroup, "next_generation", begin)
+
+
+@mutation(THREE_BROKERS)
+def generations_are_not_stored(patch: Patch) -> None:
+    patch.setattr(GroupWriter, "store_group", lambda self, group, assignment, on_done: on_done(ErrorCode.NONE))
 
 
 def _add_others() -> None:

@@ -118,6 +118,10 @@ class Transactions(Producer):
             sequence = self.sequences.get(partition, 0)
             self.sequences[partition] = sequence + 1
             self.until(lambda at=partition, first=sequence: self.produce(at, [value], first, self.name))
+        if self.is_over():
+            return  # without a word: the coordinator has to end it
+        if self.rng.random() < 0.05:
+            raise GiveUp("begins anew")
         commit = self.rng.random() < 0.7
         self.history.ending(value, commit)
         self.until(lambda: self._end(commit))

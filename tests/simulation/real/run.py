@@ -15,7 +15,9 @@ from tests.simulation.real.administrators import TOPICS, Admin, Operator
 from tests.simulation.real.brokers import Cluster, SimBroker
 from tests.simulation.real.client import PARTITIONS, Client
 from tests.simulation.real.faults import Faults
+from tests.simulation.real.group_history import GroupHistory
 from tests.simulation.real.history import Broken, History
+from tests.simulation.real.members import Member, Offsets
 from tests.simulation.real.producers import Producer, Transactions
 from tests.simulation.real.readers import LastReader, Reader
 from tests.simulation.real.znodes import Znodes
@@ -63,6 +65,7 @@ class Run:
         self.cluster = cluster
         self.plan = plan
         self.history = History(cluster.note)
+        self.groups = GroupHistory(self.history, cluster.runtime)
         self.clients: list[Client] = []
         self.readers: list[Reader] = []
 
@@ -91,6 +94,8 @@ class Run:
         if several:
             self.clients.append(Transactions(cluster, "t1", history))
             self.clients.append(Operator(cluster, "o1", history))
+            for number in (1, 2, 3):
+                self.clients.append(Member(cluster, f"m{number}", self.groups))
         for partition in range(PARTITIONS):
             for topic, isolation in (("queue", 0), ("bank", 1)):
                 self.readers.append(Reader(cluster, f"r-{topic}-{partition}", history, topic, partition, isolation))
@@ -113,6 +118,7 @@ class Run:
         cluster.net.break_probability = 0.0
         cluster.net.slowest_ms = 2.0
         cluster.net.watch_delay_ms.clear()
+        cluster.disk.failing.clear()
         cluster.lossy_zookeeper = False
         cluster.heal()
         for broker in cluster.brokers.values():
@@ -128,9 +134,11 @@ class Run:
             LastReader(cluster, f"{each.name}-again", self.history, each.topic, each.partition, each.isolation)
             for each in self.readers
         ]
-        for reader in again:
-            reader.start()
+        offsets = Offsets(cluster, "offsets-again", self.groups)
+        for last in (*again, offsets):
+            last.start()
         self._await("readers", lambda: all(map(self._is_at_end, again)), lambda: self._behind(again))
+        self._await("offsets", lambda: offsets.done)
         self.history.check_end(PARTITIONS)
         self.znodes.check_end()
         self._compare_replicas()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from controller.zk import paths
-from controller.zk.ops import Create, Delete, SetData
-from controller.zk.payloads import PartitionState, decode_partition_state, decode_topic
+from controller.zk.ops import Create, Delete, SetData, WriteOp
+from controller.zk.payloads import PartitionState, ReplicaAssignment, decode_partition_state, decode_topic
 from tests.simulation.real.history import History
 from tests.simulation.zookeeper import ZooKeeperModel
 
@@ -21,6 +23,7 @@ class Znodes:
         self._checked = 0
         self._controller_epoch = 0
         self.states: dict[str, PartitionState] = {}
+        self._assignments: dict[str, Mapping[int, ReplicaAssignment]] = {}
 
     def check(self) -> None:
         writes = self._zookeeper.writes
@@ -32,6 +35,8 @@ class Znodes:
                 if epoch != self._controller_epoch + 1:
                     self._history.broken(f"the controller's epoch went from {self._controller_epoch} to {epoch}")
                 self._controller_epoch = epoch
+            elif op.path.rpartition("/")[0] == paths.TOPICS:
+                self._check_assignment(op)
             elif op.path.endswith("/state"):
                 if isinstance(op, Delete):
                     self.states.pop(op.path, None)
@@ -40,6 +45,21 @@ class Znodes:
                     assert state is not None
                     self._check_state(op.path, self.states.get(op.path), state)
                     self.states[op.path] = state
+
+    def _check_assignment(self, op: WriteOp) -> None:
+        """A move is complete once all that were added are in sync."""
+        name = op.path.rpartition("/")[2]
+        before = self._assignments.pop(op.path, {})
+        if not isinstance(op, SetData | Create):
+            return
+        now = self._assignments[op.path] = decode_topic(name, op.data).assignment
+        for partition, entry in now.items():
+            was = before.get(partition)
+            if was is None or not was.adding or entry.being_reassigned or entry.replicas != was.target:
+                continue
+            state = self.states.get(f"{op.path}/partitions/{partition}/state")
+            if state is None or not set(was.adding) <= set(state.isr):
+                self._history.broken(f"{name}-{partition} has moved to {entry.replicas} with {state}")
 
     def _check_state(self, path: str, before: PartitionState | None, state: PartitionState) -> None:
         def broken(what: str) -> None:
