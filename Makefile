@@ -7,8 +7,6 @@
 #   make clients     client libraries and their consumer groups, operator's commands, 5 minutes
 #   make cluster     several brokers, mixed with Apache Kafka's too, 16 minutes
 #   make faults      brokers killed, attacked and disks full, 4 minutes
-#   make fuzz        frames and files that nobody would send or write in earnest, a minute
-#   make campaign    brokers under faults that a seed draws, a minute
 #   make soak        how a leak is told from noise, a second
 #   make fuzz        frames and files that nobody would send or write, 1 minute
 #   make campaign    clients, transactions and groups while brokers die, in short, 1 minute
