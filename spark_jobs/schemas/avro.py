@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from spark_jobs.schemas.avro_hazards import endless, has_items_without_bytes
 from spark_jobs.schemas.decoders import RecordError, UnsupportedSchemaError, missing, remembered
 from spark_jobs.schemas.registry import Schema
 
@@ -52,7 +53,7 @@ class AvroDecoder:
         self._reader, self._named = _parse(reader)
         self._text = (reader.text, reader.references)
         self._unions = False
-        self.arrow_type = self._type(self._reader, ())
+        self.arrow_type = self._type(self._reader)
         self._writers: dict[int, tuple[Any, Any]] = {}
 
     def read(self, writer: Schema, payload: bytes) -> Any:
@@ -79,42 +80,36 @@ class AvroDecoder:
         schema, _ = _parse(writer)
         return schema, None if (writer.text, writer.references) == self._text else self._reader
 
-    def _type(self, schema: Any, within: tuple[str, ...]) -> pa.DataType:
-        """The Arrow type; names of records that enclose this one are `within`."""
+    def _type(self, schema: Any) -> pa.DataType:
         if isinstance(schema, list):
-            return self._union(schema, within)
+            return self._union(schema)
         if isinstance(schema, str):
-            if schema in _PRIMITIVES:
-                return _PRIMITIVES[schema]
-            if schema in within:
-                raise UnsupportedSchemaError(f"{schema} contains itself, which no type of Spark can")
-            return self._type(self._named[schema], within)
+            return _PRIMITIVES[schema] if schema in _PRIMITIVES else self._type(self._named[schema])
         kind = schema["type"]
         if isinstance(kind, dict | list):
-            return self._type(kind, within)
+            return self._type(kind)
         if kind in ("record", "error"):
-            inner = (*within, schema["name"])
-            return pa.struct([pa.field(each["name"], self._type(each["type"], inner)) for each in schema["fields"]])
+            return pa.struct([pa.field(each["name"], self._type(each["type"])) for each in schema["fields"]])
         if kind == "array":
-            return pa.list_(self._type(schema["items"], within))
+            return pa.list_(self._type(schema["items"]))
         if kind == "map":
-            return pa.map_(pa.string(), self._type(schema["values"], within))
+            return pa.map_(pa.string(), self._type(schema["values"]))
         logical = schema.get("logicalType")
         if logical == "decimal":
             return pa.decimal128(schema["precision"], schema.get("scale", 0))
         if logical in _LOGICAL:
             return _LOGICAL[logical]
-        return self._type(kind, within)
+        return self._type(kind)
 
-    def _union(self, branches: list[Any], within: tuple[str, ...]) -> pa.DataType:
+    def _union(self, branches: list[Any]) -> pa.DataType:
         others = [each for each in branches if each != "null"]
         if len(others) == 1:
-            return self._type(others[0], within)
+            return self._type(others[0])
         number = _NUMBERS.get(frozenset(each for each in others if isinstance(each, str)))
         if number is not None and len(others) == 2:
             return number
         self._unions = True
-        return pa.struct([pa.field(f"member{n}", self._type(each, within)) for n, each in enumerate(others)])
+        return pa.struct([pa.field(f"member{n}", self._type(each)) for n, each in enumerate(others)])
 
     def _placed(self, schema: Any, value: Any) -> Any:
         """The value with each union's at the member that it is of."""
@@ -156,9 +151,15 @@ def _parse(schema: Schema) -> tuple[Any, dict[str, Any]]:
     try:
         for _, text in schema.references:
             parse_schema(_stored(json.loads(text)), named_schemas=named)
-        return parse_schema(_stored(json.loads(schema.text)), named_schemas=named), named
+        parsed = parse_schema(_stored(json.loads(schema.text)), named_schemas=named)
     except Exception as error:
         raise UnsupportedSchemaError(f"schema {schema.id} is no Avro schema: {error}") from None
+    name = endless(parsed, named)
+    if name is not None:
+        raise UnsupportedSchemaError(f"schema {schema.id}: {name} contains itself, which no type of Spark can")
+    if has_items_without_bytes(parsed, named):
+        raise UnsupportedSchemaError(f"schema {schema.id}: an array of items that take no bytes has no bound")
+    return parsed, named
 
 
 def _stored(schema: Any) -> Any:

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from spark_jobs.schemas import apply, protobuf
 from spark_jobs.schemas.apply import Decode, make_decoder
+from spark_jobs.schemas.avro_hazards import endless, has_items_without_bytes
 from spark_jobs.schemas.decoders import UnsupportedSchemaError
 from spark_jobs.schemas.framing import FrameError, message_path, take_apart
 from spark_jobs.schemas.registry import AVRO, JSON, PROTOBUF, FolderRegistry, Schema, UnknownSchemaError
@@ -109,6 +110,41 @@ def test_an_older_reader_of_avro() -> None:
     _, rows, errors = decode(AVRO_SCHEMAS, 1, [avro(2, NEW, {"id": 1, "name": "x", "u": None})])
     assert rows == [None]
     assert "long is not int" in errors[0]
+
+
+def test_avro_that_nests_without_end() -> None:
+    """In a field that the reader passes over: fastavro's compiled reader would end the process."""
+    node = record("N", ("v", "int"), ("next", ["null", "N"]))
+    writer = record("C", ("id", "int"), ("chain", node))
+    schemas = {1: Schema(1, AVRO, json.dumps(writer)), 2: Schema(2, AVRO, json.dumps(record("C", ("id", "int"))))}
+    _, rows, errors = decode(schemas, 2, [framed(1, b"\x0e" + b"\x02\x02" * 100_000 + b"\x02\x00"), framed(2, b"\x0e")])
+    assert rows == [None, {"id": 7}]
+    assert list(errors) == [0]
+    assert "schema 1: N contains itself" in errors[0]
+
+
+@pytest.mark.parametrize(
+    "items", ["null", record("E"), record("E", ("n", "null")), {"type": "fixed", "name": "F", "size": 0}]
+)
+def test_avro_arrays_of_nothing(items: Any) -> None:
+    """Five bytes would be a list of a thousand million."""
+    schemas = {1: Schema(1, AVRO, json.dumps(record("C", ("many", {"type": "array", "items": items}))))}
+    with pytest.raises(UnsupportedSchemaError, match="items that take no bytes"):
+        decode(schemas, 1, [framed(1, b"\x80\x94\xeb\xdc\x03\x00")])
+
+
+def test_hazards_of_avro_are_told_from_what_only_looks_like_them() -> None:
+    """A type that is used twice, or many times over, contains itself no more than one that is used once."""
+    twice: Any = "int"
+    for number in range(40):
+        inner = record(f"T{number}", ("a", twice), ("b", f"T{number - 1}" if number else "int"))
+        twice = inner
+    listed = {"type": "array", "items": ["null", "int"]}
+    for schema in (record("C", ("x", twice), ("y", "T3")), record("C", ("x", listed)), "null"):
+        named: dict[str, Any] = {}
+        parsed = fastavro.parse_schema(schema, named_schemas=named)
+        assert endless(parsed, named) is None
+        assert not has_items_without_bytes(parsed, named)
 
 
 def test_types_of_avro() -> None:
