@@ -148,18 +148,18 @@ def test_nobody_else_is_let_in(secured: Secured) -> None:
 
 def test_a_user_of_ones_own(secured: Secured) -> None:
     """Commands find the running cluster and its admin by themselves."""
-    secret = secured.directory / "carol"
-    secret.write_text("carols secret\n")
-    made = secured.odradek("users", "set", "carol", "--password-file", str(secret))
+    secret = secured.directory / "dave"
+    secret.write_text("daves secret\n")
+    made = secured.odradek("users", "set", "dave", "--password-file", str(secret))
     assert made.returncode == 0, made.stderr
     assert made.stderr == f"odradek: using the cluster of `odradek dev` at {secured.bootstrap}\n"
-    carol = {**secured.client("alice"), "sasl.username": "carol", "sasl.password": "carols secret"}
-    refused = produce(carol, "carols")
+    dave = {**secured.client("alice"), "sasl.username": "dave", "sasl.password": "daves secret"}
+    refused = produce(dave, "daves")
     assert refused is not None
     assert refused.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
-    add = ("acls", "add", "--principal", "User:carol", "--topic", "carols")
+    add = ("acls", "add", "--principal", "User:dave", "--topic", "daves")
     assert secured.odradek(*add, "--operation", "write", "--operation", "create").returncode == 0
-    assert wait_until(lambda: produce(carol, "carols") is None, CLOCK, 30_000)
+    assert wait_until(lambda: produce(dave, "daves") is None, CLOCK, 30_000)
     as_bob = ("topics", "create", "bobs", "--command-config", str(secured.files / "bob.properties"))
     assert "TOPIC_AUTHORIZATION_FAILED" in secured.odradek(*as_bob).stderr
 
