@@ -12,7 +12,10 @@ import pytest
 from click.testing import CliRunner
 
 from broker.cli.main import odradek
+from broker.config.kafka_config import KafkaConfig
 from broker.dev.polling import wait_until
+from broker.dev.processes import free_ports, is_listening
+from broker.security.sasl.peer_logins import PeerLogins
 from network.client.connection import Connection, ConnectionFailed
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode
@@ -26,6 +29,7 @@ from network.sasl.kerberos import Initiator, KerberosLogin
 from network.sasl.mechanism import ClientMechanism
 from tests.reference import kafka
 from tests.support.cluster import CLOCK, HOST, Broker, Cluster
+from tests.support.configs import set_broker_config
 from tests.support.kdc import REALM, Kdc, running_kdc
 from tests.support.sasl import LISTENER, jaas, running_sasl_cluster, sasl_port
 
@@ -65,6 +69,8 @@ def cluster(
         "sasl.enabled.mechanisms": "GSSAPI,PLAIN",
         f"{prefix}.gssapi.sasl.jaas.config": krb5(f"{SERVICE}/{NAME}", keytab),
         f"{prefix}.gssapi.connections.max.reauth.ms": str(SESSION_MS),
+        "listener.name.added.gssapi.sasl.jaas.config": krb5(f"{SERVICE}/{NAME}", keytab),
+        "listener.name.added.plain.sasl.jaas.config": jaas("PLAIN"),
         "sasl.kerberos.service.name": SERVICE,
         "sasl.kerberos.principal.to.local.rules": RULES,
     }
@@ -103,8 +109,8 @@ def initiator(users: Mapping[str, Path], principal: str = "alice", service: str 
 class Raw:
     """A connection to the SASL listener before anything is authenticated."""
 
-    def __init__(self, broker: Broker) -> None:
-        self.connection = Connection(HOST, sasl_port(broker), "raw", CLOCK)
+    def __init__(self, broker: Broker, port: int | None = None) -> None:
+        self.connection = Connection(HOST, port or sasl_port(broker), "raw", CLOCK)
         self.lifetime_ms = 0
 
     def handshake(self, version: int = 1) -> Raw:
@@ -150,6 +156,51 @@ def established(broker: Broker, context: Initiator, raw: Raw | None = None) -> t
 def test_the_rules_say_who_a_principal_is(broker: Broker, users: dict[str, Path], principal: str, name: str) -> None:
     raw = Raw(broker).handshake().log_in(GssapiClient(initiator(users, principal)))
     assert raw.who() == f"User:{name}"
+
+
+def test_rules_that_are_changed_are_those_of_listeners_that_are_added(broker: Broker, users: dict[str, Path]) -> None:
+    (port,) = free_ports(1)
+    own = {name: broker.settings[name] for name in ("listeners", "advertised.listeners")}
+    protocols = ("PLAINTEXT:PLAINTEXT", f"{LISTENER}:SASL_PLAINTEXT")
+
+    def listen(*more: str) -> None:
+        names = {name.replace(".", "_"): ",".join((text, *more)) for name, text in own.items()}
+        added = ["ADDED:SASL_PLAINTEXT"] if more else []
+        set_broker_config(broker, **names, listener_security_protocol_map=",".join((*protocols, *added)))
+
+    rules = "sasl_kerberos_principal_to_local_rules"
+    set_broker_config(broker, **{rules: "RULE:[1:new-$1]"})
+    listen(f"ADDED://{HOST}:{port}")
+    try:
+        assert wait_until(lambda: is_listening(HOST, port), CLOCK, 30_000)
+        for where, name in ((port, "new-alice"), (sasl_port(broker), "alice")):
+            assert Raw(broker, where).handshake().log_in(GssapiClient(initiator(users))).who() == f"User:{name}"
+    finally:
+        listen()
+        set_broker_config(broker, **{rules: RULES})
+
+
+def test_our_brokers_ask_for_tickets_of_the_service_that_holds(broker: Broker, users: dict[str, Path]) -> None:
+    """`sasl.kerberos.service.name`, changed at run time, of a broker that logs in to others."""
+    config = KafkaConfig(
+        {
+            "zookeeper.connect": "127.0.0.1:1",
+            "listeners": f"OUT://{HOST}:1",
+            "listener.security.protocol.map": "OUT:SASL_PLAINTEXT",
+            "inter.broker.listener.name": "OUT",
+            "sasl.enabled.mechanisms": "GSSAPI",
+            "sasl.mechanism.inter.broker.protocol": "GSSAPI",
+            "listener.name.out.gssapi.sasl.jaas.config": krb5("alice", users["alice"]),
+            "sasl.kerberos.service.name": SERVICE,
+        }
+    )
+    logins = PeerLogins(config, CLOCK)
+    wrap = logins.wrapper("OUT")
+    Connection(HOST, sasl_port(broker), "peer", CLOCK, wrap=wrap).close()
+    config.use_dynamic({"sasl.kerberos.service.name": "nosuch"}, {})
+    logins.reload()
+    with pytest.raises(ConnectionFailed, match=f"Server nosuch/{NAME}@{REALM} not found"):
+        Connection(HOST, sasl_port(broker), "peer", CLOCK, wrap=wrap)
 
 
 def test_a_login_takes_no_ticket_of_one_that_is_gone(users: dict[str, Path]) -> None:

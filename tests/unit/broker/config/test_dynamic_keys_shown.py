@@ -22,6 +22,10 @@ FLUSHED = f"{EFFECTS}::test_logs_are_forced_to_disk"
 CLEANED = f"{EFFECTS}::test_when_a_log_is_cleaned"
 KEYS_AT_ONCE = f"{EFFECTS}::test_how_many_keys_are_cleaned_at_once"
 PASSWORDS = "tests/cluster/test_dynamic_passwords.py::test_passwords_are_handed_on"
+KERBEROS = "tests/contract/test_kerberos.py"
+PEERS = "tests/unit/broker/security/test_peer_logins.py"
+REFRESHED = f"{PEERS}::test_the_next_token_is_got_when_the_values_of_now_say_so"
+VARIED = f"{PEERS}::test_a_part_of_the_time_varies"
 REPLICATION = "tests/contract/test_dynamic_replication.py"
 ALONE = f"{REPLICATION}::test_a_leader_alone_and_a_broker_that_was_not_in_sync"
 TRUSTED = f"{TLS}::test_who_is_trusted_is_changed_while_the_broker_runs"
@@ -80,6 +84,13 @@ SHOWN = {
         "tests/contract/test_log_dirs.py::test_a_slow_move_is_seen_is_cancelled_and_survives_a_restart",
     "sasl.enabled.mechanisms": f"{SASL}::test_mechanisms_of_all_listeners_are_those_of_new_ones",
     "sasl.jaas.config": f"{SASL}::test_a_listener_with_a_login_is_added",
+    "sasl.kerberos.principal.to.local.rules":
+        f"{KERBEROS}::test_rules_that_are_changed_are_those_of_listeners_that_are_added",
+    "sasl.kerberos.service.name": f"{KERBEROS}::test_our_brokers_ask_for_tickets_of_the_service_that_holds",
+    "sasl.login.refresh.buffer.seconds": REFRESHED,
+    "sasl.login.refresh.min.period.seconds": REFRESHED,
+    "sasl.login.refresh.window.factor": REFRESHED,
+    "sasl.login.refresh.window.jitter": VARIED,
     "sasl.mechanism.inter.broker.protocol":
         "tests/cluster/test_sasl_mixed.py::test_brokers_log_in_to_each_other_by_another_mechanism",
     "ssl.cipher.suites": SECURED,
@@ -117,14 +128,8 @@ NOT_SHOWN = {
     "remote.log.manager.fetch.max.bytes.per.second": _TIERED,
     "sasl.kerberos.kinit.cmd": _TICKETS,
     "sasl.kerberos.min.time.before.relogin": _TICKETS,
-    "sasl.kerberos.principal.to.local.rules": _LOGIN,
-    "sasl.kerberos.service.name": _LOGIN,
     "sasl.kerberos.ticket.renew.jitter": _TICKETS,
     "sasl.kerberos.ticket.renew.window.factor": _TICKETS,
-    "sasl.login.refresh.buffer.seconds": _LOGIN,
-    "sasl.login.refresh.min.period.seconds": _LOGIN,
-    "sasl.login.refresh.window.factor": _LOGIN,
-    "sasl.login.refresh.window.jitter": _LOGIN,
     "ssl.endpoint.identification.algorithm": "of connections to other brokers; no test changes it at run time",
     "ssl.engine.factory.class": _CLASSES,
     "ssl.keymanager.algorithm": _CLASSES,
