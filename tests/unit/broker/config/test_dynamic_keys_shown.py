@@ -96,6 +96,8 @@ SHOWN = {
     "ssl.cipher.suites": SECURED,
     "ssl.client.auth": SECURED,
     "ssl.enabled.protocols": SECURED,
+    "ssl.endpoint.identification.algorithm":
+        "tests/unit/broker/security/test_peer_tls.py::test_whether_a_broker_s_name_is_compared_is_what_holds_now",
     "ssl.key.password": PASSWORDS,
     "ssl.keystore.certificate.chain": SECURED,
     "ssl.keystore.key": SECURED,
@@ -114,8 +116,6 @@ SHOWN = {
 _TIERED = "there is no tiered storage, so nothing can show"
 _CLASSES = "no class of Java's is loaded, so nothing can show"
 _TICKETS = "the Kerberos library renews tickets in its own way, so nothing can show"
-_LOGIN = "read again with sasl.jaas.config; no test changes it at run time by itself"
-_NONE = "no test changes it at run time"
 
 NOT_SHOWN = {
     "log.local.retention.bytes": _TIERED,
@@ -130,7 +130,6 @@ NOT_SHOWN = {
     "sasl.kerberos.min.time.before.relogin": _TICKETS,
     "sasl.kerberos.ticket.renew.jitter": _TICKETS,
     "sasl.kerberos.ticket.renew.window.factor": _TICKETS,
-    "ssl.endpoint.identification.algorithm": "of connections to other brokers; no test changes it at run time",
     "ssl.engine.factory.class": _CLASSES,
     "ssl.keymanager.algorithm": _CLASSES,
     "ssl.protocol": "not honoured: ssl.enabled.protocols says which versions are served",
