@@ -14,7 +14,9 @@ from broker.config.kafka_config import KafkaConfig
 from broker.dev.polling import wait_until
 from broker.dev.processes import free_ports
 from broker.server import BrokerServer
+from log.files.checkpoint import CLEANER_CHECKPOINT, OffsetCheckpoint
 from log.partition_log import PartitionLog
+from log.topic_partition import TopicPartition
 from network.client.connection import Connection
 from network.protocol.messages.api_versions import ApiVersionsRequest
 from network.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -186,13 +188,18 @@ def test_the_cleaner_reads_as_much_at_once(
     monkeypatch.setattr(os, "pread", noted)
     configs = {"cleanup.policy": "compact", "segment.bytes": "100000", "min.cleanable.dirty.ratio": "0.01"}
     topic = created(admin, 1, configs)
+    checkpoint = OffsetCheckpoint(Path(server.log_manager.live_log_dirs[0]) / CLEANER_CHECKPOINT)
 
     def largest() -> int:
+        """Of all that was read until a whole new segment has been cleaned; of one alone it would be chance."""
         read.clear()
+        written: list[int] = []
         for _ in range(20):
             sent = wire.produce_request(topic, wire.batch([b"v" * 9_000], keys=[b"k"]))
-            assert admin.call(sent, wire.PRODUCE_VERSION).responses[0].partition_responses[0].error_code == 0
-        assert wait_until(lambda: bool(read), CLOCK, WAIT_MS)
+            answer = admin.call(sent, wire.PRODUCE_VERSION).responses[0].partition_responses[0]
+            assert answer.error_code == 0
+            written.append(answer.base_offset)
+        assert wait_until(lambda: checkpoint.read().get(TopicPartition(topic, 0), 0) > written[0], CLOCK, WAIT_MS)
         return max(read)
 
     alter(admin, "log.cleaner.backoff.ms", "100")
