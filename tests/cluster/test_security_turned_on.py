@@ -140,9 +140,10 @@ def test_a_running_cluster_is_secured_by_rolling_restarts(growing: Growing, tmp_
 
     # Users and ACLs, then the clients move.
     set_users(cluster, made=USERS)
-    permit(cluster.brokers[0], "alice", (TOPIC_TYPE, SECURE, WRITE))
-    for topic in (PLAIN, SECURE):
-        permit(cluster.brokers[0], "bob", (TOPIC_TYPE, topic, READ), (GROUP_TYPE, topic, READ))
+    for broker in cluster.brokers:  # each obeys what it has made itself at once, and what others made a moment later
+        permit(broker, "alice", (TOPIC_TYPE, SECURE, WRITE))
+        for topic in (PLAIN, SECURE):
+            permit(broker, "bob", (TOPIC_TYPE, topic, READ), (GROUP_TYPE, topic, READ))
     assert wait_until(lambda: partitions_in_sync(growing), CLOCK, TIMEOUT_MS)
     load.wait_progress(20)
     load.finish()
