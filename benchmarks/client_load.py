@@ -20,7 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -203,7 +203,7 @@ def main() -> None:
     options = parser.parse_args()
     scale = QUICK if options.quick else FULL
     if options.rounds:
-        scale = Scale(options.rounds, scale.load_bytes, scale.seconds, scale.transactions, scale.connections)
+        scale = replace(scale, rounds=options.rounds)
 
     def log(text: str) -> None:
         print(text, file=sys.stderr, flush=True)

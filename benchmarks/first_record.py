@@ -1,6 +1,6 @@
 """From `pytest` on the command line to the first consumed record: our plugin, and Kafka 3.9.1 with its ZooKeeper.
 
-    python -m benchmarks.first_record [--json] [--rounds 3]
+    python -m benchmarks.first_record [--quick] [--json] [--rounds 3]
 
 Both run the same test in a project of its own, in alternation: make a topic, produce a record with acks=all, read it.
 Kafka's fixture starts ZooKeeper and then one broker, as this project's tests do. The stop afterwards is not counted.
@@ -79,11 +79,12 @@ def measure(fixture: str | None) -> float:
 def main() -> None:
     """Run it from the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="one round")
     parser.add_argument("--json", action="store_true", help="one object on standard output")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, help="override the number of rounds (3)")
     options = parser.parse_args()
     runs: dict[str, list[float]] = {kind: [] for kind in KINDS}
-    for _ in range(options.rounds):
+    for _ in range(options.rounds or (1 if options.quick else 3)):
         for kind, fixture in KINDS.items():
             runs[kind].append(measure(fixture))
     if options.json:

@@ -351,7 +351,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     load = os.getloadavg()[0]
     figures, connections = run(scale)
-    decisions = authorizer.figures()
+    decisions = authorizer.figures(authorizer.QUICK_ROUNDS if options.quick else authorizer.ROUNDS)
     if options.json:
         found = {
             "load": load,
