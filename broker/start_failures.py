@@ -71,7 +71,7 @@ def config_explained(text: str, properties: Mapping[str, str]) -> str:
 
 def _named(text: str, properties: Mapping[str, str]) -> dict[str, str]:
     """The given keys that a text names, by their own names or others of their family (log.retention.hours for
-    log.retention.ms), with values that it does not name; no passwords."""
+    log.retention.ms), with values that it does not name; no passwords and no addresses, which may hold some."""
     return {
         name: properties[name]
         for word in dict.fromkeys(re.findall(r"[A-Za-z][\w.-]*\w", text))
@@ -84,7 +84,7 @@ def _named(text: str, properties: Mapping[str, str]) -> dict[str, str]:
 
 def _may_be_told(name: str) -> bool:
     key = BROKER_KEYS.get(name)
-    return key is not None and key.type is not ConfigType.PASSWORD
+    return key is not None and key.type is not ConfigType.PASSWORD and not name.endswith(".url")
 
 
 def _zookeeper(config: KafkaConfig) -> str:

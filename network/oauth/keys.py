@@ -26,7 +26,18 @@ KEYS = (HANDLER, URL, *LOGIN_KEYS, HEADER_URLENCODE, SUBJECT_CLAIM)
 """All of them."""
 
 
+def is_readable(url: str) -> bool:
+    """Whether it can be taken apart: a port that is one, and brackets in pairs."""
+    try:
+        _ = urlsplit(url).port
+    except ValueError:
+        return False
+    return True
+
+
 def shown(url: str) -> str:
     """The address without a user, and without what stands behind the question mark: both may be secrets."""
+    if not is_readable(url):
+        return "an address that cannot be read"
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -22,7 +22,7 @@ from network.oauth.access_token import MAX_BYTES, AccessToken, NoTokenNow, Token
 from network.oauth.endpoint import ClientCredentials, TokenEndpoint
 from network.oauth.http import Timeouts
 from network.oauth.kept_token import Fetch, KeptToken, read_rules
-from network.oauth.keys import HANDLER, HEADER_URLENCODE, SUBJECT_CLAIM, URL, shown
+from network.oauth.keys import HANDLER, HEADER_URLENCODE, SUBJECT_CLAIM, URL, is_readable, shown
 from network.plugins import load_class
 from network.sasl.jaas import JaasError
 from network.sasl.oauthbearer import check_extensions
@@ -71,6 +71,8 @@ def _endpoint(values: Values, options: Mapping[str, str], clock: Clock) -> Fetch
     extensions = {name.removeprefix(_EXTENSION): text for name, text in options.items() if name.startswith(_EXTENSION)}
     check_extensions(extensions)
     subject = values(SUBJECT_CLAIM) or "sub"
+    if not is_readable(url):
+        raise JaasError(f"{URL}: this is an address that cannot be read")
     parts = urlsplit(url)
     if parts.password or parts.username:
         raise JaasError(f"{URL} must not hold a user or a password: they are clientId and clientSecret")
@@ -79,7 +81,7 @@ def _endpoint(values: Values, options: Mapping[str, str], clock: Clock) -> Fetch
     elif parts.scheme in ("http", "https") and parts.hostname:
         get = _server(url, values, options, clock)
     else:
-        raise JaasError(f"{URL}: this is no http:, https: or file: URL: {url}")
+        raise JaasError(f"{URL}: this is no http:, https: or file: URL: {shown(url)}")
     return lambda: read_token(get(), subject, extensions)
 
 

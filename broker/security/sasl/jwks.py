@@ -7,6 +7,7 @@ the retry back-off allows; the issuer may have changed its keys.
 
 from __future__ import annotations
 
+import http.client
 import logging
 import urllib.request
 from collections.abc import Callable, Mapping
@@ -15,7 +16,7 @@ from urllib.parse import urlsplit
 
 from broker.config.keys import ConfigError
 from network.json_text import parse_json
-from network.oauth.keys import shown
+from network.oauth.keys import is_readable, shown
 
 if TYPE_CHECKING:
     from timer.clock import Clock
@@ -50,8 +51,12 @@ class VerificationKey(NamedTuple):
 
 def fetch(url: str) -> bytes:
     """What stands at a `file:`, `http:` or `https:` URL. Raises OSError."""
-    with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as answer:
-        data: bytes = answer.read(MAX_BYTES + 1)
+    try:
+        with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as answer:
+            data: bytes = answer.read(MAX_BYTES + 1)
+    except http.client.HTTPException as error:
+        # Its text may hold the address, or what somebody else answered.
+        raise OSError(f"the answer is no HTTP: {type(error).__name__}") from None
     if len(data) > MAX_BYTES:
         raise OSError(f"{shown(url)} has more than {MAX_BYTES} bytes")
     return data
@@ -65,6 +70,8 @@ class KeySet:
             raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url: {shown(url)} is no file: or http: URL")
         if url.startswith("http://"):
             logger.warning("%s is not encrypted: whoever is on the way can make tokens of anybody", shown(url))
+        if not is_readable(url):
+            raise ConfigError("sasl.oauthbearer.jwks.endpoint.url: this is an address that cannot be read")
         if "@" in urlsplit(url).netloc:
             raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url: {shown(url)} is asked without the user in it")
         self._url = url

@@ -44,6 +44,9 @@ def test_no_password_is_told() -> None:
     text = "ssl.keystore.password and delegation.token.secret.key do not fit"
     secrets = {"ssl.keystore.password": "secret", "delegation.token.secret.key": "secret"}
     assert "=secret" not in config_explained(text, secrets)
+    keys = "sasl.oauthbearer.jwks.endpoint.url"
+    text = f"{keys}: https://issuer/keys cannot be read"
+    assert "secret" not in config_explained(text, {keys: "https://me:secret@issuer/keys?key=secret"})
 
 
 @pytest.mark.parametrize("value", ["nonsense", "-99", "0", "1e400", "9" * 30, "a,b,,c"])

@@ -231,4 +231,11 @@ def test_what_is_secret_of_an_address_is_in_no_text(caplog: pytest.LogCaptureFix
         with pytest.raises(ConfigError, match="issuer/keys") as refused:
             KeySet(url, CLOCK, 100)
         said.append(str(refused.value))
+    for url in ("https://[issuer/keys?sesame", "https://issuer:99x/keys?sesame"):
+        with pytest.raises(ConfigError, match="cannot be read") as refused:
+            KeySet(url, CLOCK, 100)
+        said.append(str(refused.value))
+    with pytest.raises(ConfigError, match="no HTTP: InvalidURL") as refused:
+        KeySet("https://127.0.0.1/my keys?sesame", CLOCK, 100).load()
+    said.append(str(refused.value))
     assert "sesame" not in "".join(said) + caplog.text

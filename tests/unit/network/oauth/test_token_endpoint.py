@@ -197,7 +197,9 @@ def test_a_class_of_ones_own(server: TokenServer) -> None:
     [
         ({HANDLER: ""}, {}, "has no effect without sasl.login.callback.handler.class="),
         ({URL: ""}, {}, "is not set"),
-        ({URL: "ftp://h/x"}, {}, "no http:, https: or file: URL"),
+        ({URL: f"ftp://h/x?{SECRET}"}, {}, "no http:, https: or file: URL: ftp://h/x$"),
+        ({URL: f"http://[h/x?{SECRET}"}, {}, "cannot be read"),
+        ({URL: "http://h:99x/"}, {}, "cannot be read"),
         ({URL: f"http://me:{SECRET}@h/x"}, {}, "must not hold"),
         ({}, {"clientSecret": ""}, "no option clientSecret"),
         ({}, {"extension_auth": SECRET}, "Extension name auth is invalid"),
