@@ -4,10 +4,28 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+
+
+class Reading(Generic[T]):
+    """Reads all gauges of one object. Two that read the same of the same object are equal."""
+
+    __slots__ = ("_owner", "_read")
+
+    def __init__(self, read: Callable[[T], Sequence[float]], owner: T) -> None:
+        self._read = read
+        self._owner = owner
+
+    def __call__(self) -> Sequence[float]:
+        return self._read(self._owner)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Reading) and self._read is other._read and self._owner is other._owner
+
+    def __hash__(self) -> int:
+        return hash((id(self._read), id(self._owner)))
 
 
 class GaugeFamily(Generic[T]):
@@ -46,14 +64,14 @@ class GaugeFamily(Generic[T]):
     def __len__(self) -> int:
         return len(self._owners) * len(self.names)
 
-    def items(self) -> Iterator[tuple[tuple[tuple[str, str], ...], Callable[[], Sequence[float]]]]:
+    def items(self) -> Iterator[tuple[tuple[tuple[str, str], ...], Reading[T]]]:
         """The tags of those that are there now, and what reads all their gauges."""
         with self._lock:
             owners = list(self._owners.items())
         for values, owner in owners:
-            yield tuple(zip(self._tags, values, strict=True)), partial(self._read, owner)
+            yield tuple(zip(self._tags, values, strict=True)), Reading(self._read, owner)
 
-    def get(self, *values: str) -> Callable[[], Sequence[float]] | None:
+    def get(self, *values: str) -> Reading[T] | None:
         """What reads all gauges of the object with these tags."""
         owner = self._owners.get(values)
-        return None if owner is None else partial(self._read, owner)
+        return None if owner is None else Reading(self._read, owner)

@@ -133,6 +133,10 @@ class Part:
     def __call__(self) -> float:
         return self.together()[self.place]
 
+    def is_like(self, other: object) -> bool:
+        """Whether it reads the same: those of a family are made anew whenever they are asked for."""
+        return isinstance(other, Part) and self.place == other.place and self.together == other.together
+
 
 Metric = Callable[[], float] | Meter | Histogram
 

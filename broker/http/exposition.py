@@ -140,12 +140,14 @@ class Exposition:
         self._metrics.prepare()
         if self._plan_of != self._metrics.changes:
             await self._make_plan()
+        # Another scrape may make another plan meanwhile.
+        reads, plan = self._reads, self._plan
         values: list[float] = []
-        for some in self._reads:
+        for some in reads:
             values += some.values()
             await asyncio.sleep(_PAUSE_S)
         unchanged = 0
-        for part in self._plan:
+        for part in plan:
             unchanged = 0 if part.update(values) else unchanged + 1
             yield part.text
             if unchanged % _UNCHANGED == 0:
@@ -167,7 +169,7 @@ class Exposition:
             if not self._is_shown(key):
                 continue
             held = self._known.get(key, _NOTHING)
-            at_hand = held[0] is metric
+            at_hand = held[0] is metric or (isinstance(metric, Part) and metric.is_like(held[0]))
             known[key] = held = held if at_hand else (metric, list(series_of(key, metric)))
             series.extend(held[1])
             if number % (_LOOKED_UP if at_hand else _PLANNED) == 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -12,10 +12,12 @@ import pytest
 from prometheus_client import REGISTRY, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from broker.http import exposition as exposition_module
 from broker.http.exposition import CONTENT_TYPE, Exposition
 from broker.http.messages import HttpRequest
 from broker.http.process import open_files
-from broker.metrics import MetricsRegistry
+from broker.http.series import Series, series_of
+from broker.metrics import Metric, MetricName, MetricsRegistry
 
 ASKED = HttpRequest("/metrics", {}, {})
 
@@ -176,3 +178,53 @@ def test_what_is_read_together_and_cannot_be_takes_nothing_else_with_it() -> Non
     text = page(Exposition(metrics))
     assert value(text, "kafka_log_log_size", topic="b", partition="0") == 2**53
     assert "kafka_log_log_start{" not in text
+
+
+def test_scrapes_at_the_same_time_show_each_series_with_its_own_value() -> None:
+    """One of them works out the page anew while the other is half through it."""
+    metrics = MetricsRegistry()
+    for number in range(1200):
+        metrics.gauge("kafka.log", "Log", "Size", lambda number=number: number, topic="t", partition=str(number))  # type: ignore[misc]
+    exposition = Exposition(metrics)
+    page(exposition)
+
+    async def both() -> list[str]:
+        async def read() -> str:
+            body = (await exposition.handle(ASKED)).body
+            assert isinstance(body, AsyncIterator)
+            return b"".join([piece async for piece in body]).decode()
+
+        first = asyncio.create_task(read())
+        await asyncio.sleep(0)  # its values are being read
+        for number in range(1000):
+            metrics.remove("kafka.log", "Log", "Size", topic="t", partition=str(number))
+        return list(await asyncio.gather(first, read()))
+
+    for text, known in zip(asyncio.run(both()), (range(1200), range(1000, 1200)), strict=True):
+        sizes = {
+            int(dict(labels)["partition"]): number
+            for (name, labels), number in samples(text).items()
+            if name == "kafka_log_log_size"
+        }
+        assert sizes == {number: number for number in known}
+
+
+def test_lines_of_a_family_are_worked_out_once_for_each_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    worked_out: list[str] = []
+
+    def noted(key: MetricName, metric: Metric) -> Iterator[Series]:
+        worked_out.append(dict(key.tags)["topic"])
+        return series_of(key, metric)
+
+    monkeypatch.setattr(exposition_module, "series_of", noted)
+    metrics = MetricsRegistry()
+    family = metrics.family("kafka.log", "Log", ("topic",), ("Size", "Start"), lambda sizes: sizes)
+    family.add((1.0, 2.0), "a")
+    exposition = Exposition(metrics)
+    page(exposition)
+    family.add((3.0, 4.0), "b")
+    page(exposition)
+    assert worked_out == ["a", "a", "b", "b"]
+    family.add((5.0, 6.0), "a")  # a topic that was deleted and made again
+    assert value(page(exposition), "kafka_log_log_size", topic="a") == 5
+    assert worked_out == ["a", "a", "b", "b", "a", "a"]
