@@ -52,9 +52,9 @@ class LeaderEpochCache:
     `checkpoint` None keeps the map in memory only. Changes are written by `store`, which `defer` has called soon;
     without it they are written at once. `flush` makes them durable. Nothing is lost by that: an epoch in which
     something was written is told by its batches, which recovery reads unless they were flushed, and the log flushes the
-    epochs first. An epoch in which nothing was written tells a follower nothing that it needs. So thousands of
-    partitions that get a new leader do not wait for as many syncs, one after the other. Raises StorageError from every
-    call that writes.
+    epochs first; what the file told of those stays until the new content is on the disk. An epoch in which nothing was
+    written tells a follower nothing that it needs. So thousands of new partitions that get a leader do not wait for as
+    many syncs, one after the other. Raises StorageError from every call that writes.
     """
 
     def __init__(self, checkpoint: CheckpointFile[EpochEntry] | None) -> None:
@@ -188,11 +188,13 @@ class LeaderEpochCache:
             self.is_dirty = False
             self.is_durable = True
 
-    def store(self) -> None:
-        """Writes what the file does not have yet, without a sync: `flush` has still to come."""
+    def store(self, *, keep_old: bool = True) -> None:
+        """Writes what the file does not have yet. After a crash of the machine the file has this or what it had;
+        without `keep_old`, which saves a sync, perhaps nothing. `flush` has still to come."""
         with self._lock:
             if self.is_dirty and self._checkpoint is not None:
-                self._checkpoint.write(self.entries, sync=False)
+                # Nothing is what the file shall say if there are no epochs, so it may.
+                self._checkpoint.write(self.entries, sync=keep_old and bool(self._epochs), sync_name=False)
             self.is_dirty = False
 
     def _write_later(self) -> None:

@@ -14,6 +14,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, TypeVar
 
@@ -383,7 +384,8 @@ class PartitionLog:
     def store_leader_epochs(self) -> None:
         """Have the file say what the leader epochs are, until something that rests on them makes it durable."""
         if self.leader_epoch_cache.is_dirty:
-            self._write_leader_epochs(self.leader_epoch_cache.store)
+            has_flushed = self.local.recovery_point > self.log_start_offset
+            self._write_leader_epochs(partial(self.leader_epoch_cache.store, keep_old=has_flushed))
 
     def flush_leader_epochs(self) -> None:
         """Make the leader epochs durable."""

@@ -38,8 +38,8 @@ def replace_file(
     """Writes `data` to `<path>.tmp`, syncs it, renames it over `path` and syncs the directory.
 
     A reader sees the old content or the new one, never a mixture. Raises OSError; the old file is then still there.
-    Without `sync` the content outlives the process but perhaps not the machine; without `sync_name` the machine may
-    come up with the old file.
+    Without `sync` the content outlives the process, but the machine may come up with the old file, the new one, or an
+    empty one, as XFS does; without `sync_name` with the old or the new.
     """
     path = os.fspath(path)
     temporary = path + ".tmp"
@@ -89,13 +89,13 @@ class CheckpointFile(Generic[T]):
         except OSError as e:
             raise StorageError(f"cannot create {self.path}: {e}", self._log_directory) from e
 
-    def write(self, entries: Iterable[T], *, sync: bool = True) -> None:
-        """Replaces the content, durably unless `sync` is off. Raises StorageError."""
+    def write(self, entries: Iterable[T], *, sync: bool = True, sync_name: bool | None = None) -> None:
+        """Replaces the content, durably but for what `replace_file` is told to leave out. Raises StorageError."""
         lines = [self._format(entry) for entry in entries]
         text = "\n".join([str(CHECKPOINT_VERSION), str(len(lines)), *lines]) + "\n"
         with self._lock:
             try:
-                replace_file(self.path, text.encode(), sync=sync)
+                replace_file(self.path, text.encode(), sync=sync, sync_name=sync_name)
             except OSError as e:
                 raise StorageError(f"cannot write checkpoint {self.path}: {e}", self._log_directory) from e
 

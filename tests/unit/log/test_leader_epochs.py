@@ -48,8 +48,9 @@ def test_epochs_are_written_before_what_rests_on_them(harness: Harness, monkeypa
     order: list[str] = []
     replace, flush = checkpoint.replace_file, local_log.LocalLog.mark_flushed
 
-    def noted_replace(path: str, data: bytes, *, sync: bool) -> None:
+    def noted_replace(path: str, data: bytes, *, sync: bool, sync_name: bool | None) -> None:
         assert sync
+        assert sync_name is None
         order.append("epochs")
         replace(path, data)
 
@@ -137,6 +138,25 @@ def syncs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(os, "fsync", noted)
     return synced
+
+
+def test_epochs_of_flushed_records_are_not_replaced_by_what_may_be_lost(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that is renamed over another before its content is on the disk may be empty after a crash of the machine,
+    and recovery does not read what was flushed."""
+    log = opened(harness)
+    append(log, b"a", b"b", epoch=4)
+    log.flush()
+    synced = syncs(monkeypatch)
+    log.maybe_assign_epoch_start_offset(5, 2)
+    log.store_leader_epochs()
+    assert synced == ["leader-epoch-checkpoint.tmp"]
+    harness.stop(log)
+    synced.clear()
+    again = harness.open(recovery_point=2)  # no record is of epoch 5
+    assert [tuple(entry) for entry in again.leader_epoch_cache.entries] == [(4, 0)]
+    assert synced == ["leader-epoch-checkpoint.tmp"]
 
 
 def test_a_log_that_nobody_has_used_is_stopped_and_started_without_a_sync(
