@@ -63,7 +63,7 @@ class PartitionLog:
         self._metadata_file = metadata_file
         self.metadata_dirty = False
         self.name_is_durable = True
-        """False for a directory that has just been made: its name is synced before anything in it is."""
+        """False for a directory that is not known to have been synced: its name is, before anything in it."""
         epochs.defer = self._flush_leader_epochs_later
         self._high_watermark = LogOffsetMetadata(log_start_offset)
         self._first_unstable: LogOffsetMetadata | None = None

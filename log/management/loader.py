@@ -90,7 +90,9 @@ def open_log(
     metadata_file = PartitionMetadataFile(directory, parent)
     stored_id = metadata_file.read()
     log = PartitionLog(local, log_start, epochs, checkpoint, producers, metadata_file, stored_id)
-    log.name_is_durable = not is_new
+    # One that a process left behind, which was killed before it flushed anything, may never have been synced. The
+    # checkpoints of a clean stop have synced the names of all.
+    log.name_is_durable = not is_new and (options.clean or options.recovery_point > log_start)
     if topic_id is not None:
         log.assign_topic_id(topic_id)
     return log

@@ -218,3 +218,21 @@ def test_the_name_of_a_new_directory_is_synced_once_and_first(
     synced.clear()
     append(harness.open(), b"c")
     assert parent not in synced
+
+
+def test_the_name_of_a_directory_that_a_killed_process_left_is_synced_by_the_next(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = harness.open()
+    append(log, b"a")
+    log.close_handles()
+    again = harness.open(clean=False)
+    synced = syncs(monkeypatch)
+    again.flush()
+    assert harness.directory.name in synced
+    again.close_handles()
+    synced.clear()
+    known = harness.open(clean=False, recovery_point=1)
+    append(known, b"b")
+    known.flush()
+    assert harness.directory.name not in synced
