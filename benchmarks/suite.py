@@ -130,7 +130,7 @@ def run(parts: list[Part], quick: bool) -> Results:
         began = time.monotonic()
         try:
             results.parts[part.name] = run_part(part, quick)
-        except (RuntimeError, ValueError, KeyError) as error:
+        except (RuntimeError, ValueError, LookupError) as error:
             results.failures[part.name] = str(error)
         print(f"{part.name}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     return results
