@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import os
 import shlex
 import shutil
 import tempfile
@@ -63,9 +64,10 @@ def write_script(script: Path, python: str) -> None:
 
 @functools.cache
 def python_with_folder(python: str) -> str:
-    """The path of a script for as long as this process lives."""
+    """The path of a script for as long as this process lives; `python` itself where temporary files are not run."""
     directory = Path(tempfile.mkdtemp(prefix="odradek-python-"))
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     script = directory / "python"
     write_script(script, python)
-    return str(script)
+    # False on a file system that is mounted with noexec, too.
+    return str(script) if os.access(script, os.X_OK) else python
