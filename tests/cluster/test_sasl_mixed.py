@@ -174,6 +174,8 @@ def alter_broker(cluster: Cluster, broker: Broker, name: str, value: str | None)
 def test_brokers_log_in_to_each_other_by_another_mechanism(cluster: Cluster, changed: int) -> None:
     """Said while they run: new connections are made by it, and fail until it has the brokers' user."""
     broker = cluster.brokers[changed]
+    for each in cluster.brokers:  # also where another broker's turn has left it a moment ago
+        assert wait_until(lambda each=each: not enters(each, "admin-secret", "admin"), CLOCK, 30_000)  # type: ignore[misc]
     topic = wire.create_topic(cluster, partitions=6, replication_factor=3)
     cluster.wait_topic(topic, 6)
     with cluster.client() as client:
