@@ -207,8 +207,11 @@ class SaslListeners:
             raise ConfigError(f"{name}: {text} has no method {_NEEDS.get(mechanism, 'credential')}")
         if self._is_trial:
             return own
-        made = own()
-        configure = getattr(made, "configure", None)
-        if configure is not None:
-            configure(dict(self._config.originals), mechanism, dict(options))
+        try:
+            made = own()
+            configure = getattr(made, "configure", None)
+            if configure is not None:
+                configure(dict(self._config.originals), mechanism, dict(options))
+        except Exception as error:
+            raise ConfigError(f"{name}: {text} cannot be used: {type(error).__name__}: {error}") from error
         return made

@@ -245,6 +245,14 @@ def test_a_new_login_to_other_brokers_that_cannot_be_used_leaves_the_old_one(cap
         ),
         (
             {
+                "sasl.enabled.mechanisms": "PLAIN",
+                JAAS.format("plain"): f"{PLAIN} required;",
+                HANDLER.format("plain"): f"{__name__}:OwnPasswords",
+            },
+            "OwnPasswords cannot be used: KeyError: 'suffix'",
+        ),
+        (
+            {
                 "sasl.enabled.mechanisms": "OAUTHBEARER",
                 JAAS.format("oauthbearer"): f"{OAUTH} required;",
                 HANDLER.format("oauthbearer"): (
