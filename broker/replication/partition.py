@@ -107,10 +107,6 @@ class Partition:
         return self.is_leader and self.log is not None and len(self.isr_state.isr) < self.effective_min_isr
 
     @property
-    def is_at_min_isr(self) -> bool:
-        return self.is_leader and self.log is not None and len(self.isr_state.isr) == self.effective_min_isr
-
-    @property
     def is_under_replicated(self) -> bool:
         return self.is_leader and self.replication_factor > len(self.isr_state.isr)
 

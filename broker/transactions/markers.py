@@ -271,21 +271,35 @@ class MarkerManager:
             self._pending.get(pending.state_partition, set()).discard(pending)
 
     def regroup(self) -> None:
-        """One round: queue again what failed or had no leader, and store again what could not be stored."""
+        """One round: queue again what failed or had no leader, and store again what could not be stored. Partitions
+        without a leader come last, for the question whether they are deleted may wait for ZooKeeper."""
         with self._lock:
             entries, self._regroup = self._regroup, []
             unfinished, self._unfinished = self._unfinished, []
         for entry in entries:
-            if entry.pending.dropped:
-                continue
-            deleted = [each for each in entry.partitions if entry.without_leader and self._leaders.is_deleted(each)]
-            self._enqueue(entry.pending, [each for each in entry.partitions if each not in deleted])
-            if deleted:
-                logger.info("%s: %s are deleted; no marker needed", entry.pending.metadata.transactional_id, deleted)
-                self._done(entry.pending, deleted)
+            if not entry.without_leader and not entry.pending.dropped:
+                self._enqueue(entry.pending, entry.partitions)
         for pending in unfinished:
             if not pending.dropped:
                 self._finish(pending)
+        failed: Exception | None = None
+        for entry in entries:
+            if entry.without_leader and not entry.pending.dropped:
+                try:
+                    self._enqueue_but_deleted(entry)
+                except Exception as error:
+                    with self._lock:
+                        self._regroup.append(entry)
+                    failed = error
+        if failed is not None:
+            raise failed
+
+    def _enqueue_but_deleted(self, entry: _Entry) -> None:
+        deleted = [each for each in entry.partitions if self._leaders.is_deleted(each)]
+        self._enqueue(entry.pending, [each for each in entry.partitions if each not in deleted])
+        if deleted:
+            logger.info("%s: %s are deleted; no marker needed", entry.pending.metadata.transactional_id, deleted)
+            self._done(entry.pending, deleted)
 
 
 def _marker(entry: _Entry) -> WritableTxnMarker:

@@ -57,7 +57,7 @@ class PeerLogins:
         if by == self._by:
             return
         self._by = by
-        for listener in self._made:
+        for listener in list(self._made):
             try:
                 self._made[listener] = self._make(listener)
             except ConfigError as error:

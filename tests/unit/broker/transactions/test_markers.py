@@ -11,6 +11,7 @@ from broker.transactions.wiring import MetadataLeaders
 from controller.zk import paths
 from controller.zk.client import ZkClient
 from controller.zk.payloads import ReplicaAssignment, TopicZnode, encode_topic
+from log.topic_partition import TopicPartition
 from network.protocol.errors import ErrorCode
 from tests.simulation.zookeeper import ModelSession, ZooKeeperModel
 from tests.support.transaction_coordinator import T0, T1, U0, Cluster, S
@@ -91,6 +92,35 @@ def test_partitions_of_which_nobody_has_told_yet_are_not_taken_for_deleted(clust
     cluster.deliver_markers()
     assert cluster.sent == [(2, T0, True)]
     assert cluster.state is S.COMPLETE_COMMIT  # type: ignore[comparison-overlap]
+
+
+def test_who_has_a_leader_does_not_wait_for_the_question_whether_others_are_deleted(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And an error that nobody expects there loses no marker."""
+    producer = cluster.begin(T0, T1)
+    cluster.leaders.leader[T0] = None
+    cluster.marker_errors[T1] = [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    cluster.end(producer, commit=True)
+    asked: list[int] = []
+
+    def is_deleted(partition: TopicPartition) -> bool:
+        cluster.deliver_markers()  # as their threads do meanwhile
+        asked.append(len(cluster.sent))
+        if len(asked) == 2:
+            raise ValueError("planted")
+        return False
+
+    monkeypatch.setattr(cluster.leaders, "is_deleted", is_deleted)
+    cluster.deliver_markers()
+    cluster.advance(100)
+    assert asked[0] == 1, "T1 had its second chance first"
+    cluster.advance(100)
+    cluster.leaders.leader[T0] = 1
+    cluster.advance(100)
+    cluster.deliver_markers()
+    assert cluster.sent == [(2, T1, True), (1, T0, True)]
+    assert cluster.state is S.COMPLETE_COMMIT
 
 
 def test_only_what_zookeeper_does_not_have_is_deleted() -> None:
