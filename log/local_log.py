@@ -297,7 +297,9 @@ class LocalLog:
         doomed = list(self.segments)
         self.remove_and_delete(doomed, asynchronously=True, reason=f"full truncation to {offset}")
         delete_segment_files(self.directory, offset)
-        self.segments.add(self.new_segment(offset))
+        segment = self.new_segment(offset)
+        segment.records.unused = False  # what it takes the place of may be on the disk
+        self.segments.add(segment)
         self.update_log_end_offset(offset)
         return doomed
 

@@ -62,7 +62,7 @@ class FileRecords(MovableFile):
         # Whether something was written that no fsync has covered. What lies there at a start is known to be durable,
         # or is recovered and marked.
         self.dirty = create
-        # Whether nothing was ever written to it.
+        # Whether nothing was ever written to it, nor to one in its place.
         self.unused = create
         if create:
             self._file = OpenFile(os.open(path, os.O_RDWR | os.O_CREAT, 0o644))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -174,21 +175,26 @@ def test_a_log_that_nobody_has_used_is_stopped_and_started_without_a_sync(
     assert synced == []
 
 
-@pytest.mark.parametrize("used", [False, True])
+@pytest.mark.parametrize(
+    ("used", "empty", "end"),
+    [(True, truncate_to, 0), (True, truncate_fully_and_start_at, 0), (False, truncate_fully_and_start_at, 7)],
+)
 def test_a_log_that_was_emptied_is_not_one_of_these(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch, used: bool
+    harness: Harness,
+    monkeypatch: pytest.MonkeyPatch,
+    used: bool,
+    empty: Callable[[PartitionLog, int], object],
+    end: int,
 ) -> None:
     """The name of its segment tells its offset, and what was cut may have been on the disk."""
     log = harness.open()
     if used:
         append(log, b"a", epoch=4)
-        truncate_to(log, 0)
-    else:
-        truncate_fully_and_start_at(log, 7)
+    empty(log, end)
     synced = syncs(monkeypatch)
     harness.stop(log)
-    assert f"{0 if used else 7:020}.log" in synced
-    assert harness.open().log_end_offset == (0 if used else 7)
+    assert f"{end:020}.log" in synced
+    assert harness.open().log_end_offset == end
 
 
 def test_the_name_of_a_new_directory_is_synced_once_and_first(
