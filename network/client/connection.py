@@ -10,7 +10,7 @@ import contextlib
 import socket
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 from network.protocol.errors import ProtocolError
@@ -102,6 +102,7 @@ class Connection:
         self._in_flight: deque[RequestHeader] = deque()
         self._lock = threading.Lock()
         self._closed = False
+        self._users = 0
         self._head = memoryview(bytearray(4))
         self._session: Session | None = None
         try:
@@ -124,20 +125,19 @@ class Connection:
 
     def send_request(self, message: Request, version: int, *, answered: bool = True) -> int:
         """Send and return the correlation id. `answered` is False for a request without response (acks=0)."""
-        if self._closed:
-            raise ConnectionFailed(f"connection to {self.host}:{self.port} is closed")
-        if self._session is not None and not self._in_flight and self._session.is_due():
-            self._renew(self._session)
-        header = RequestHeader(message.API_KEY, version, self._ids.take(), self.client_id)
-        parts: list[Any] = list(encode_request_parts(header, message))
-        if answered:
-            self._in_flight.append(header)
-        deadline = self._clock.monotonic_ms() + self._socket_timeout_ms
-        try:
-            self._send_all(parts, deadline)
-        except OSError as error:
-            self._fail(error)
-        return header.correlation_id
+        with self._in_use():
+            if self._session is not None and not self._in_flight and self._session.is_due():
+                self._renew(self._session)
+            header = RequestHeader(message.API_KEY, version, self._ids.take(), self.client_id)
+            parts: list[Any] = list(encode_request_parts(header, message))
+            if answered:
+                self._in_flight.append(header)
+            deadline = self._clock.monotonic_ms() + self._socket_timeout_ms
+            try:
+                self._send_all(parts, deadline)
+            except OSError as error:
+                self._fail(error)
+            return header.correlation_id
 
     def receive_response(self, timeout_ms: int | None = None) -> Response:
         """The answer to the oldest request in flight. Raises `ConnectionFailed`, `ProtocolError` for bad bytes."""
@@ -145,19 +145,20 @@ class Connection:
             raise ValueError("no request is in flight")
         limit = self._socket_timeout_ms if timeout_ms is None else timeout_ms
         deadline = self._clock.monotonic_ms() + limit
-        try:
-            self._receive_into(self._head, deadline)
-            size = int.from_bytes(self._head, "big", signed=True)
-            if not 4 <= size <= MAX_RESPONSE_BYTES:
-                raise ProtocolError(f"{self.host}:{self.port} announced a response of {size} bytes")
-            frame = memoryview(bytearray(size))
-            self._receive_into(frame, deadline)
-            return decode_response(self._in_flight.popleft(), frame)
-        except OSError as error:
-            self._fail(error)
-        except BaseException:
-            self.close()
-            raise
+        with self._in_use():
+            try:
+                self._receive_into(self._head, deadline)
+                size = int.from_bytes(self._head, "big", signed=True)
+                if not 4 <= size <= MAX_RESPONSE_BYTES:
+                    raise ProtocolError(f"{self.host}:{self.port} announced a response of {size} bytes")
+                frame = memoryview(bytearray(size))
+                self._receive_into(frame, deadline)
+                return decode_response(self._in_flight.popleft(), frame)
+            except OSError as error:
+                self._fail(error)
+            except BaseException:
+                self.close()
+                raise
 
     def call(self, message: Request, version: int, timeout_ms: int | None = None) -> Any:
         """Send one request and return its answer; no other request may be in flight."""
@@ -171,10 +172,29 @@ class Connection:
             if self._closed:
                 return
             self._closed = True
+            unused = not self._users
         # Shutting down, unlike closing, wakes a thread that is blocked in a call of this socket.
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
+        if unused:
+            self._socket.close()
+
+    @contextlib.contextmanager
+    def _in_use(self) -> Iterator[None]:
+        """Keeps the descriptor until the block is over, also where another thread calls `close` meanwhile: a thread on
+        its way into a system call would else wait on whatever has the number next. Raises `ConnectionFailed`."""
+        with self._lock:
+            if self._closed:
+                raise ConnectionFailed(f"connection to {self.host}:{self.port} is closed")
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                last = self._closed and not self._users
+            if last:
+                self._socket.close()
 
     def __enter__(self) -> Connection:
         return self

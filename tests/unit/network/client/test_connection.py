@@ -120,6 +120,53 @@ def test_peer_that_takes_nothing(peer: Callable[[Serve], int]) -> None:
         go_on.set()
 
 
+class Slow(socket.socket):
+    """Stays in a call until `close` of the connection has returned, as a thread may that gets no processor."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        super().__init__(sock.family, sock.type, sock.proto, sock.detach())
+        self.reading, self.closed_by_other, self.events = threading.Event(), threading.Event(), list[str]()
+
+    def recv_into(self, *arguments: Any) -> int:
+        self.reading.set()
+        assert self.closed_by_other.wait(30)
+        try:
+            return super().recv_into(*arguments)
+        finally:
+            self.events.append("read")
+
+    def close(self) -> None:
+        self.events.append("closed")
+        super().close()
+
+
+def test_a_descriptor_is_not_given_away_under_a_thread_that_uses_it(peer: Callable[[Serve], int]) -> None:
+    """Its number would be that of the next connection: the thread would wait for what is sent there."""
+    slow: list[Slow] = []
+
+    def wrap(sock: socket.socket, host: str) -> socket.socket:
+        slow.append(Slow(sock))
+        return slow[0]
+
+    failed: list[str] = []
+
+    def call() -> None:
+        try:
+            connection.call(ApiVersionsRequest(), 0)
+        except ConnectionFailed as error:
+            failed.append(str(error))
+
+    connection = connect(peer(lambda theirs: theirs.recv(65536) and theirs.recv(1)), wrap=wrap)
+    caller = threading.Thread(target=call)
+    caller.start()
+    assert slow[0].reading.wait(30)
+    connection.close()
+    slow[0].closed_by_other.set()
+    caller.join(30)
+    assert slow[0].events == ["read", "closed"]
+    assert "was closed" in failed[0]
+
+
 def test_closed_by_the_peer(peer: Callable[[Serve], int]) -> None:
     connection = connect(peer(lambda connection: None))
     with pytest.raises(ConnectionFailed):
