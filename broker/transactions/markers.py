@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -203,10 +203,15 @@ class MarkerManager:
             for topic in marker.topics:
                 for partition in topic.partitions:
                     errors[TopicPartition(topic.name, partition.partition_index)] = ErrorCode.of(partition.error_code)
+        self._each(entries, lambda entry: self._handle(entry, results.get(entry.pending.complete.producer_id, {})))
+
+    def _each(self, entries: Iterable[_Entry], act: Callable[[_Entry], None]) -> None:
+        """Act on all of them; one that raises is tried again later, and keeps none of the others from its turn. Raises
+        the last error at the end."""
         failed: Exception | None = None
         for entry in entries:
             try:
-                self._handle(entry, results.get(entry.pending.complete.producer_id, {}))
+                act(entry)
             except Exception as error:
                 with self._lock:
                     self._regroup.append(entry)
@@ -282,17 +287,8 @@ class MarkerManager:
         for pending in unfinished:
             if not pending.dropped:
                 self._finish(pending)
-        failed: Exception | None = None
-        for entry in entries:
-            if entry.without_leader and not entry.pending.dropped:
-                try:
-                    self._enqueue_but_deleted(entry)
-                except Exception as error:
-                    with self._lock:
-                        self._regroup.append(entry)
-                    failed = error
-        if failed is not None:
-            raise failed
+        homeless = (entry for entry in entries if entry.without_leader and not entry.pending.dropped)
+        self._each(homeless, self._enqueue_but_deleted)
 
     def _enqueue_but_deleted(self, entry: _Entry) -> None:
         deleted = [each for each in entry.partitions if self._leaders.is_deleted(each)]

@@ -172,12 +172,11 @@ class Connection:
             if self._closed:
                 return
             self._closed = True
-            unused = not self._users
-        # Shutting down, unlike closing, wakes a thread that is blocked in a call of this socket.
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
-        if unused:
-            self._socket.close()
+            # Shutting down, unlike closing, wakes a thread that is blocked in a call of this socket.
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+            if not self._users:
+                self._socket.close()
 
     @contextlib.contextmanager
     def _in_use(self) -> Iterator[None]:
@@ -192,9 +191,8 @@ class Connection:
         finally:
             with self._lock:
                 self._users -= 1
-                last = self._closed and not self._users
-            if last:
-                self._socket.close()
+                if self._closed and not self._users:
+                    self._socket.close()
 
     def __enter__(self) -> Connection:
         return self
