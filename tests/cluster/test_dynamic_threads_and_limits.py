@@ -20,16 +20,11 @@ from log.topic_partition import TopicPartition
 from network.client.connection import Connection
 from network.protocol.messages.api_versions import ApiVersionsRequest
 from network.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from network.protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from network.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support import wire
 from tests.support.cluster import CLOCK, HOST
+from tests.support.configs import change_configs
 
-SET, DELETE = 0, 1
 BROKER = 4
 WAIT_MS = 60_000
 ANSWER_MS = 500
@@ -72,10 +67,7 @@ def connected(server: BrokerServer) -> Connection:
 
 
 def alter(admin: Connection, name: str, value: str | None, broker: str = "0") -> None:
-    change = AlterableConfig(name=name, config_operation=DELETE if value is None else SET, value=value)
-    asked = AlterConfigsResource(resource_type=BROKER, resource_name=broker, configs=[change])
-    (answer,) = admin.call(IncrementalAlterConfigsRequest(resources=[asked]), 1).responses
-    assert answer.error_code == 0, answer.error_message
+    change_configs(admin.call, BROKER, broker, {name: value})
 
 
 def created(admin: Connection, partitions: int, configs: Mapping[str, str] | None = None) -> str:

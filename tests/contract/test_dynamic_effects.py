@@ -17,16 +17,11 @@ from network.protocol.errors import ErrorCode
 from network.protocol.messages.api_versions import ApiVersionsRequest
 from network.protocol.messages.describe_producers import DescribeProducersRequest
 from network.protocol.messages.describe_producers import TopicRequest as DescribeProducersTopic
-from network.protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from network.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from tests.support import wire
 from tests.support.cluster import CLOCK, Broker, Cluster, running_cluster
+from tests.support.configs import change_configs
 
-SET, DELETE = 0, 1
 TOPIC, BROKER = 2, 4
 WAIT_MS = 60_000
 ANSWER_MS = 2_000
@@ -70,25 +65,15 @@ def admin(broker: Broker) -> Iterator[Connection]:
         yield connection
 
 
-def alter(admin: Connection, kind: int, resource: str, values: dict[str, str | None]) -> None:
-    changes = [
-        AlterableConfig(name=name, config_operation=DELETE if value is None else SET, value=value)
-        for name, value in values.items()
-    ]
-    asked = AlterConfigsResource(resource_type=kind, resource_name=resource, configs=changes)
-    (answer,) = admin.call(IncrementalAlterConfigsRequest(resources=[asked]), 1).responses
-    assert answer.error_code == 0, answer.error_message
-
-
 @contextlib.contextmanager
 def changed(admin: Connection, resource: str = "0", **values: str) -> Iterator[None]:
     """With other configs, `_` in names for `.`; taken back at the end."""
     named = {name.replace("_", "."): value for name, value in values.items()}
-    alter(admin, BROKER, resource, dict(named))
+    change_configs(admin.call, BROKER, resource, named)
     try:
         yield
     finally:
-        alter(admin, BROKER, resource, dict.fromkeys(named))
+        change_configs(admin.call, BROKER, resource, dict.fromkeys(named))
 
 
 def answers(connection: Connection) -> bool:
@@ -132,12 +117,12 @@ LIMITS = [
 def test_connections_of_one_address_are_limited(broker: Broker, admin: Connection, limit: dict[str, str]) -> None:
     """`admin` takes the one that is left."""
     assert lets_in(broker)
-    alter(admin, BROKER, "0", dict(limit))
+    change_configs(admin.call, BROKER, "0", limit)
     try:
         assert wait_until(lambda: not lets_in(broker), CLOCK, WAIT_MS)
         assert answers(admin)
     finally:
-        alter(admin, BROKER, "0", dict.fromkeys(limit))
+        change_configs(admin.call, BROKER, "0", dict.fromkeys(limit))
     assert wait_until(lambda: lets_in(broker), CLOCK, WAIT_MS)
 
 
@@ -348,14 +333,14 @@ def test_defaults_of_topics(cluster: Cluster, admin: Connection, key: str) -> No
     log = Log(cluster)
     with contextlib.ExitStack() as taken_back:
         if beside:
-            alter(admin, BROKER, "", dict(beside))
-            taken_back.callback(alter, admin, BROKER, "", dict.fromkeys(beside))
+            change_configs(admin.call, BROKER, "", beside)
+            taken_back.callback(change_configs, admin.call, BROKER, "", dict.fromkeys(beside))
             if "log.segment.bytes" in beside:
                 assert wait_until(log.rolls, CLOCK, WAIT_MS)
         assert log.produced() == 0
         assert not holds(log)
-        alter(admin, BROKER, "", {key: value})
-        taken_back.callback(alter, admin, BROKER, "", {key: None})
+        change_configs(admin.call, BROKER, "", {key: value})
+        taken_back.callback(change_configs, admin.call, BROKER, "", {key: None})
         assert wait_until(lambda: holds(log), CLOCK, WAIT_MS)
     assert wait_until(lambda: not holds(log), CLOCK, WAIT_MS)
 
@@ -377,11 +362,11 @@ def test_batches_are_compressed_harder(cluster: Cluster, admin: Connection, key:
     with changed(admin, "", compression_type=key.split(".")[1]):
         assert wait_until(lambda: log.size_of_one() < plain, CLOCK, WAIT_MS)
         usual = log.size_of_one()
-        alter(admin, BROKER, "", {key: LOWEST[key]})
+        change_configs(admin.call, BROKER, "", {key: LOWEST[key]})
         try:
             assert wait_until(lambda: log.size_of_one() != usual, CLOCK, WAIT_MS)
         finally:
-            alter(admin, BROKER, "", {key: None})
+            change_configs(admin.call, BROKER, "", {key: None})
         assert wait_until(lambda: log.size_of_one() == usual, CLOCK, WAIT_MS)
 
 
@@ -440,11 +425,11 @@ def test_when_a_log_is_cleaned(cluster: Cluster, admin: Connection, key: str) ->
         with changed(admin, "", **SOON):
             clean_on(control)
             assert log.first_record() == 0
-            alter(admin, BROKER, "", gives)
+            change_configs(admin.call, BROKER, "", gives)
             try:
                 assert wait_until(lambda: log.first_record() > 0, CLOCK, WAIT_MS)
             finally:
-                alter(admin, BROKER, "", dict.fromkeys(gives))
+                change_configs(admin.call, BROKER, "", dict.fromkeys(gives))
 
 
 def test_how_long_tombstones_stay(cluster: Cluster, admin: Connection) -> None:
@@ -488,7 +473,7 @@ def test_how_many_keys_are_cleaned_at_once(
     control.write(b"k", [b"v"])
     with changed(admin, "", **values, **SOON):
         clean_on(control)
-        alter(admin, TOPIC, log.name, {"cleanup.policy": "compact"})
+        change_configs(admin.call, TOPIC, log.name, {"cleanup.policy": "compact"})
         assert wait_until(lambda: log.cleaned_to() > 0, CLOCK, WAIT_MS)
         assert (log.cleaned_to() < int(log.segments()[-1].stem)) == is_part
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,16 +13,11 @@ import pytest
 from broker.dev.polling import wait_until
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
-from network.protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from network.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponsePartition
 from tests.support import wire
 from tests.support.cluster import CLOCK, Broker, Cluster, running_cluster
+from tests.support.configs import change_configs
 
-SET, DELETE = 0, 1
 TOPIC, BROKER = 2, 4
 WAIT_MS = 60_000
 SETTINGS = {
@@ -44,10 +40,7 @@ def cluster(
 
 
 def alter(broker: Broker, name: str, value: str | None, resource: str, kind: int = BROKER) -> None:
-    change = AlterableConfig(name=name, config_operation=DELETE if value is None else SET, value=value)
-    asked = AlterConfigsResource(resource_type=kind, resource_name=resource, configs=[change])
-    (answer,) = wire.call(broker, IncrementalAlterConfigsRequest(resources=[asked]), 1).responses
-    assert answer.error_code == 0, answer.error_message
+    change_configs(partial(wire.call, broker), kind, resource, {name: value})
 
 
 def created(cluster: Cluster, replicas: list[int], partitions: int = 1) -> str:

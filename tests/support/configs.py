@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
 from broker.dev.polling import wait_until
 from network.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from network.protocol.messages.incremental_alter_configs import (
@@ -13,15 +17,31 @@ from tests.support import wire
 from tests.support.cluster import CLOCK, Broker
 
 TOPIC, BROKER, GROUP = 2, 4, 32
+_SET, _DELETE = 0, 1
 _TIMEOUT_MS = 60_000
 
 
-def alter_config(broker: Broker, kind: int, resource: str, **values: str) -> None:
-    """Set configs, `_` in names for `.`; brokers hear of it a moment after the answer."""
-    configs = [AlterableConfig(name=key.replace("_", "."), config_operation=0, value=v) for key, v in values.items()]
+def change_configs(
+    call: Callable[[IncrementalAlterConfigsRequest, int], Any],
+    kind: int,
+    resource: str,
+    values: Mapping[str, str | None],
+) -> None:
+    """Set configs, or take those back that are None; `call` sends a request of a version. Brokers hear of it a moment
+    after the answer."""
+    configs = [
+        AlterableConfig(name=name, config_operation=_DELETE if value is None else _SET, value=value)
+        for name, value in values.items()
+    ]
     altered = AlterConfigsResource(resource_type=kind, resource_name=resource, configs=configs)
-    (answer,) = wire.call(broker, IncrementalAlterConfigsRequest(resources=[altered]), 1).responses
+    (answer,) = call(IncrementalAlterConfigsRequest(resources=[altered]), 1).responses
     assert answer.error_code == 0, answer.error_message
+
+
+def alter_config(broker: Broker, kind: int, resource: str, **values: str) -> None:
+    """`change_configs` by a connection of its own, `_` in names for `.`."""
+    named = {key.replace("_", "."): value for key, value in values.items()}
+    change_configs(partial(wire.call, broker), kind, resource, named)
 
 
 def set_broker_config(broker: Broker, **values: str) -> None:

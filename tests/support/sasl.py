@@ -7,8 +7,10 @@ import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import pytest
+
 from broker.dev.processes import free_ports
-from network.client.connection import Connection
+from network.client.connection import Connection, SocketWrapper
 from network.sasl.clients import client_mechanism
 from network.sasl.login import log_in
 from tests.support.cluster import CLOCK, HOST, Broker, Cluster, Kind
@@ -110,3 +112,13 @@ def logged_in(broker: Broker, mechanism: str, options: Mapping[str, str], client
         return sock
 
     return Connection(HOST, sasl_port(broker), client_id, CLOCK, wrap=wrap)
+
+
+def begun_login(wrap: SocketWrapper) -> bytes:
+    """What a login sends first; it ends there, for the answer is none."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(b"\0\0\0\1")
+        with pytest.raises(OSError, match="authentication"):
+            wrap(ours, "host")
+        return theirs.recv(1000)

@@ -24,6 +24,7 @@ from network.protocol.messages.api_versions import ApiVersionsResponse
 from network.sasl.mechanism import SaslAuthenticationError, SaslError
 from network.sasl.oauthbearer import InvalidTokenError, OAuthToken
 from network.sasl.scram_credential import SHA_256, ScramCredential, credential_of, salted_password
+from tests.support.sasl import begun_login
 from timer.clock import ManualClock
 
 BASE = {
@@ -198,23 +199,15 @@ def test_a_new_login_to_other_brokers_that_cannot_be_used_leaves_the_old_one(cap
     wrap = peers.wrapper("OUT")
     assert wrap is not None
 
-    def first_mechanism() -> bytes:
-        ours, theirs = socket.socketpair()
-        with ours, theirs:
-            theirs.sendall(b"\0\0\0\1")  # no answer: the login ends with it
-            with pytest.raises(OSError, match="authentication"):
-                wrap(ours, "host")
-            return theirs.recv(1000)
-
-    assert b"PLAIN" in first_mechanism()
+    assert b"PLAIN" in begun_login(wrap)
     config.use_dynamic({"sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256"}, {})
     peers.reload()
     assert "the new login to other brokers cannot be used, the old one stays" in caplog.text
-    assert b"PLAIN" in first_mechanism()
+    assert b"PLAIN" in begun_login(wrap)
     login = {JAAS.format("scram-sha-256"): f'{SCRAM} required username="a" password="alice-secret";'}
     config.use_dynamic({"sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256", **login}, {})
     peers.reload()
-    assert b"SCRAM-SHA-256" in first_mechanism()
+    assert b"SCRAM-SHA-256" in begun_login(wrap)
     assert "-secret" not in caplog.text
 
 

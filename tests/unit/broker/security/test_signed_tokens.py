@@ -45,6 +45,17 @@ def key_set(tmp_path: Path, *entries: dict[str, Any]) -> KeySet:
     return keys
 
 
+def kept_fresh(load: Callable[[str], bytes]) -> tuple[KeySet, ManualScheduler, ManualClock]:
+    """Keys of an issuer that are fetched again every `REFRESH_MS`, and who does it when."""
+    clock = ManualClock()
+    scheduler = ManualScheduler(clock)
+    scheduler.startup()
+    keys = KeySet("https://issuer/keys", clock, 100, load)
+    keys.load()
+    keys.start(scheduler, REFRESH_MS)
+    return keys, scheduler, clock
+
+
 @pytest.fixture
 def keys(tmp_path: Path) -> KeySet:
     return key_set(tmp_path, entry(RSA, "rsa"), entry(CURVE, "ec"), entry(RSA, "only-512", alg="RS512"))
@@ -147,12 +158,7 @@ def test_keys_are_fetched_again_from_time_to_time_and_for_an_unknown_one() -> No
             raise OSError("gone")
         return json.dumps({"keys": served}).encode()
 
-    clock = ManualClock()
-    scheduler = ManualScheduler(clock)
-    scheduler.startup()
-    keys = KeySet("https://issuer/keys", clock, 100, load)
-    keys.load()
-    keys.start(scheduler, REFRESH_MS)
+    keys, scheduler, clock = kept_fresh(load)
     tokens = SignedTokens(keys, TokenRules(), clock)
     served[:] = [entry(OTHER, "new")]
     for _ in range(5):
@@ -196,12 +202,7 @@ def test_keys_that_nobody_needs_any_more_are_not_fetched() -> None:
         loads.append(url)
         return json.dumps({"keys": [entry(RSA, "rsa")]}).encode()
 
-    clock = ManualClock()
-    scheduler = ManualScheduler(clock)
-    scheduler.startup()
-    keys = KeySet("https://issuer/keys", clock, 100, load)
-    keys.load()
-    keys.start(scheduler, REFRESH_MS)
+    keys, scheduler, clock = kept_fresh(load)
     keys.stop()
     clock.advance(REFRESH_MS)
     scheduler.tick()
