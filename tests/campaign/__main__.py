@@ -12,7 +12,8 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from tests.campaign.run import run
+from tests.campaign import isolation
+from tests.campaign.run import left_out, run
 from tests.support.cluster import CLOCK
 
 
@@ -20,25 +21,35 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.campaign", description=str(__doc__).splitlines()[0])
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--run-seconds", type=float, default=120, help="faults of one run")
+    parser.add_argument("--run-seconds", type=float, default=180, help="faults of one run")
+    parser.add_argument("--brokers", type=int, help="so many of Odradek's in every run, instead of what the seed draws")
     options = parser.parse_args()
+    left = left_out()
+    isolation.enter("tests.campaign")
+    print(*(left if isolation.missing() else left[1:]), sep="\n", flush=True)
     until = CLOCK.monotonic_ms() + options.minutes * 60_000
-    seed, records, transfers = options.seed, 0, 0
+    seed, transfers, commits = options.seed, 0, 0
+    records: Counter[str] = Counter()
     faults: Counter[str] = Counter()
+    orders: Counter[str] = Counter()
     while True:
         directory = Path(tempfile.mkdtemp(prefix="odradek-campaign-"))
-        result = run(directory, seed, min(options.run_seconds, max(10, (until - CLOCK.monotonic_ms()) / 1000)))
+        seconds = min(options.run_seconds, max(10, (until - CLOCK.monotonic_ms()) / 1000))
+        result = run(directory, seed, seconds, ["odradek"] * options.brokers if options.brokers else None)
         print(result, flush=True)
         if result.problems:
             print("\n".join(result.problems[:20]), f"\nlogs: {directory}", sep="\n", file=sys.stderr)
             return 1
         shutil.rmtree(directory)
-        seed, records, transfers = seed + 1, records + result.acknowledged, transfers + result.transfers
+        seed, transfers, commits = seed + 1, transfers + result.transfers, commits + result.commits
+        records.update(result.acknowledged)
         faults.update(result.faults)
+        orders.update(result.orders)
         if CLOCK.monotonic_ms() >= until:
             break
     print(
-        f"{seed - options.seed} runs, {records} records, {transfers} transfers, {faults.total()} faults {dict(faults)}"
+        f"{seed - options.seed} runs, {records.total()} records {dict(records)}, {transfers} transfers, "
+        f"{commits} commits, {faults.total()} faults {dict(faults)}, {orders.total()} orders {dict(orders)}"
     )
     return 0
 

@@ -2,6 +2,7 @@
 
 A queue: records with an identity of their own (who wrote it, and which number it was), to be found where they were
 acknowledged, once, in the order of each writer. A bank: transfers of two records each, to be seen whole or not at all.
+A group: each record is delivered, and who goes on begins where a commit was answered before, or behind.
 """
 
 from __future__ import annotations
@@ -35,6 +36,18 @@ class Found:
     number: int
 
 
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Of a group: a commit when it was answered, or where somebody began who asked for the commit at that time.
+
+    `at_ns`: of the machine's monotonic clock, for all clients.
+    """
+
+    at_ns: int
+    place: Place
+    offset: int
+
+
 @dataclass
 class History:
     """`once`: writers whose records may not be there twice; `delivered`: what a group was given, by place."""
@@ -44,6 +57,8 @@ class History:
     acknowledged: list[Acknowledged] = field(default_factory=list)
     once: set[str] = field(default_factory=set)
     delivered: dict[Place, set[int]] = field(default_factory=dict)
+    commits: list[Position] = field(default_factory=list)
+    starts: list[Position] = field(default_factory=list)
     transfers: dict[int, Outcome] = field(default_factory=dict)
     legs: list[tuple[int, int]] = field(default_factory=list)
     """Of the bank, as a reader of committed records saw them in the end: transfer and amount."""
@@ -57,6 +72,7 @@ def check(history: History, final: Mapping[Place, Sequence[Found]]) -> list[str]
         *_doubled(history, final),
         *_reordered(final),
         *_undelivered(history, final),
+        *_gone_back(history),
         *_half_transfers(history),
     ]
 
@@ -116,6 +132,20 @@ def _undelivered(history: History, final: Mapping[Place, Sequence[Found]]) -> li
         vanished = given - {each.offset for each in final.get(place, ())}
         if vanished:
             problems.append(f"vanished: the group was given {place} {min(vanished)}, which is not there")
+    return problems
+
+
+def _gone_back(history: History) -> list[str]:
+    commits = sorted(history.commits, key=lambda each: each.at_ns)
+    highest: dict[Place, int] = {}
+    problems, index = [], 0
+    for start in sorted(history.starts, key=lambda each: each.at_ns):
+        while index < len(commits) and commits[index].at_ns < start.at_ns:
+            place = commits[index].place
+            highest[place] = max(highest.get(place, 0), commits[index].offset)
+            index += 1
+        if start.offset < highest.get(start.place, 0):
+            problems.append(f"went back: {start}, where {highest[start.place]} was committed")
     return problems
 
 

@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
 from broker.dev.processes import free_ports
+from tests.campaign import clocks, isolation, java_client
 from tests.campaign.checker import check
-from tests.campaign.faults import Faults, ZooKeeper
-from tests.campaign.workloads import BANK, ONCE, PARTITIONS, PLAIN, Workloads
-from tests.support.cluster import CLOCK, Kind, running_cluster
+from tests.campaign.clocks import WallClocks
+from tests.campaign.disks import SmallDisks
+from tests.campaign.faults import Faults, Tools
+from tests.campaign.network import HUB, Network
+from tests.campaign.workloads import BANKS, PARTITIONS, QUEUES, Workloads
+from tests.campaign.zookeeper import ZooKeeper
+from tests.support.cluster import HOST, Cluster, Kind
 from tests.support.replication import create_topic
 
 SETTINGS = {
     "zookeeper.session.timeout.ms": "4000",
     "replica.lag.time.max.ms": "4000",
     "group.initial.rebalance.delay.ms": "200",
+    # Of internal topics too.
+    "min.insync.replicas": "2",
+    "offsets.topic.num.partitions": "5",
     "offsets.topic.replication.factor": "3",
+    "transaction.state.log.num.partitions": "5",
     "transaction.state.log.replication.factor": "3",
     "transaction.state.log.min.isr": "2",
     "unclean.leader.election.enable": "false",
+    # A disk of 128 MB has room for the indexes of all.
+    "log.index.size.max.bytes": "100000",
 }
 
 
@@ -30,16 +42,21 @@ class Result:
 
     seed: int
     kinds: list[Kind]
-    acknowledged: int
+    acknowledged: Counter[str]
+    once: set[str]
     transfers: int
-    faults: dict[str, int]
+    commits: int
+    faults: Counter[str]
+    orders: Counter[str]
     problems: list[str]
 
     def __str__(self) -> str:
         brokers = f"{len(self.kinds)} brokers, {self.kinds.count('kafka')} of them Apache Kafka's"
         return (
-            f"seed {self.seed}: {brokers}; {self.acknowledged} records acknowledged, {self.transfers} transfers; "
-            f"{sum(self.faults.values())} faults {self.faults}; {len(self.problems)} problems"
+            f"seed {self.seed}: {brokers}; {self.acknowledged.total()} records acknowledged {dict(self.acknowledged)}, "
+            f"held to once {sorted(self.once)}; {self.transfers} transfers, {self.commits} commits; "
+            f"{self.faults.total()} faults {dict(self.faults)}; {self.orders.total()} orders {dict(self.orders)}; "
+            f"{len(self.problems)} problems"
         )
 
 
@@ -52,26 +69,72 @@ def kinds_of(seed: int) -> list[Kind]:
     return kinds
 
 
+def left_out() -> list[str]:
+    """What is not tried here, and why."""
+    reasons = [
+        ("cut and slow links, full disks", isolation.missing()),
+        ("clock jumps", clocks.missing()),
+        ("the Java client", java_client.missing()),
+    ]
+    return [f"without {what}: {why}" for what, why in reasons if why]
+
+
 def run(directory: Path, seed: int, seconds: float, kinds: list[Kind] | None = None) -> Result:
     """Faults for so many seconds; then all heals, and the history is read."""
     kinds = kinds or kinds_of(seed)
-    zookeeper = ZooKeeper(directory, free_ports(1)[0])
+    isolated = not isolation.missing()
+    network = Network(len(kinds)) if isolated else None
+    disks = SmallDisks(directory, len(kinds)) if isolated else None
+    zookeeper = ZooKeeper(directory, free_ports(1)[0], HUB if isolated else HOST)
     try:
-        with running_cluster(kinds, directory / "cluster", f"{zookeeper.server.connect}/campaign", SETTINGS) as cluster:
-            rng = random.Random(seed)
-            for topic, partitions in ((ONCE, PARTITIONS), (PLAIN, PARTITIONS), (BANK, 2)):
-                create_topic(cluster, topic, [rng.sample(range(len(kinds)), 3) for _ in range(partitions)])
-            workloads = Workloads(cluster, seed)
-            for load in workloads.loads:
-                load.wait_progress(20)
-            faults = Faults(cluster, zookeeper, seed)
-            until = CLOCK.monotonic_ms() + seconds * 1000
-            while CLOCK.monotonic_ms() < until:
-                faults.strike()
-            faults.heal()
-            history, final = workloads.finish()
-        problems = check(history, final)
-        transfers = list(history.transfers.values()).count("committed")
-        return Result(seed, kinds, len(history.acknowledged), transfers, dict(faults.happened), problems)
+        cluster = Cluster(
+            kinds,
+            directory / "cluster",
+            f"{zookeeper.server.connect}/campaign",
+            SETTINGS,
+            hosts=[network.host(number) for number in range(len(kinds))] if network else (),
+        )
+        for broker in cluster.brokers:
+            if network:
+                broker.prefix = network.prefix(broker.broker_id)
+            if disks:
+                broker.settings["log.dirs"] += f",{disks.paths[broker.broker_id] / 'data'}"
+        jumping = None if clocks.missing() else WallClocks(directory, cluster.brokers)
+        try:
+            return _under_faults(cluster, zookeeper, Tools(network, jumping, disks), seed, seconds)
+        finally:
+            cluster.stop()
     finally:
         zookeeper.server.stop()
+        if disks:
+            disks.close()
+        if network:
+            network.close()
+
+
+def _under_faults(cluster: Cluster, zookeeper: ZooKeeper, tools: Tools, seed: int, seconds: float) -> Result:
+    cluster.start()
+    rng = random.Random(seed)
+    for topic, partitions in (*((queue, PARTITIONS) for queue in QUEUES), *((bank, 2) for bank in BANKS)):
+        create_topic(cluster, topic, [rng.sample(range(len(cluster.brokers)), 3) for _ in range(partitions)])
+    workloads = Workloads(cluster, seed)
+    faults = Faults(cluster, zookeeper, tools, seed)
+    try:
+        for load in workloads.loads:
+            load.wait_progress(20)
+        faults.strike(seconds, workloads.look)
+        history, final = workloads.finish()
+    finally:
+        workloads.close()
+        faults.close()
+    return Result(
+        seed,
+        [broker.kind for broker in cluster.brokers],
+        Counter(one.writer for one in history.acknowledged),
+        history.once,
+        list(history.transfers.values()).count("committed"),
+        len(history.commits),
+        faults.happened,
+        faults.orders.given,
+        check(history, final),
+    )

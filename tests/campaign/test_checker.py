@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.campaign.checker import Acknowledged, Found, History, Place, check
+from tests.campaign.checker import Acknowledged, Found, History, Place, Position, check
 
 PLACE: Place = ("queue", 0)
 Final = dict[Place, list[Found]]
@@ -20,6 +20,8 @@ def sound() -> tuple[History, Final]:
         + [Acknowledged(PLACE, None, "b", 0)],
         once={"a"},
         delivered={PLACE: {0, 1, 2, 3, 4, 5}},
+        commits=[Position(10, PLACE, 2), Position(20, PLACE, 4), Position(40, PLACE, 6)],
+        starts=[Position(5, PLACE, 0), Position(15, PLACE, 2), Position(30, PLACE, 4), Position(39, PLACE, 4)],
         transfers={1: "committed", 2: "aborted", 3: "unknown", 4: "unknown"},
         legs=[(1, -5), (3, -7), (1, 5), (3, 7)],
     )
@@ -57,6 +59,10 @@ def vanish(history: History, final: Final) -> None:
     history.delivered[PLACE].add(6)
 
 
+def go_back(history: History, final: Final) -> None:
+    history.starts[2] = Position(30, PLACE, 2)
+
+
 def halve(history: History, final: Final) -> None:
     del history.legs[0]
 
@@ -81,6 +87,7 @@ PLANTED: dict[Callable[[History, Final], None], str] = {
     reorder: "reordered",
     skip: "undelivered",
     vanish: "vanished",
+    go_back: "went back",
     halve: "a committed transfer",
     show_aborted: "an aborted transfer",
     halve_unknown: "half a transfer",

@@ -1,53 +1,37 @@
-"""What clients do all the time: two queues, a group that reads them, and a bank. Each writes its history down."""
+"""What clients do all the time: queues, a group that reads them, and banks. Each writes its history down."""
 
 from __future__ import annotations
 
 import random
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from broker.dev.polling import wait_until
-from tests.campaign.checker import Acknowledged, Found, History, Outcome, Place
+from tests.campaign import java_client
+from tests.campaign.asyncio_load import AsyncioLoad
+from tests.campaign.checker import Acknowledged, Found, History, Outcome, Place, Position
+from tests.campaign.java_client import JavaClient
+from tests.clients.group_harness import MemberProcess
 from tests.support.cluster import CLOCK, Cluster
-from tests.support.replication import QUIET, IdempotentLoad, Load, PlainLoad, Reader, read_back
+from tests.support.replication import QUIET, IdempotentLoad, PlainLoad, Reader, read_back
 
-ONCE, PLAIN, BANK = "queue-once", "queue-plain", "bank"
+ONCE, PLAIN, ASYNCIO, JAVA = QUEUES = ("queue-once", "queue-plain", "queue-asyncio", "queue-java")
+BANK, JAVA_BANK = BANKS = ("bank", "bank-java")
 PARTITIONS = 4
 GROUP = "readers"
+INTERVAL_S = 0.05
+"""Up to 15 records of each writer in so long."""
+JAVA_TRANSFERS = 1_000_000_000
+"""Numbers of the Java client's transfers begin here."""
+# Of librdkafka and of kafka-python: whole clusters stand still at times, and no record is to be given up for that.
+LIBRDKAFKA = {"message.timeout.ms": 400_000, "socket.timeout.ms": 10_000}
+KAFKA_PYTHON = {"delivery_timeout_ms": 400_000, "max_block_ms": 200_000}
 
 
-class Group(threading.Thread):
-    """One member; what it was given is noted by partition and offset."""
-
-    def __init__(self, bootstrap: str, delivered: dict[Place, set[int]]) -> None:
-        super().__init__(name="group member", daemon=True)
-        self._delivered = delivered
-        self._stop_asked = threading.Event()
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": bootstrap,
-                "group.id": GROUP,
-                "auto.offset.reset": "earliest",
-                "auto.commit.interval.ms": 1000,
-                "session.timeout.ms": 10_000,
-                **QUIET,
-            }
-        )
-        self._consumer.subscribe([ONCE, PLAIN])
-
-    def run(self) -> None:
-        while not self._stop_asked.is_set():
-            for message in self._consumer.consume(500, 0.3):
-                if message.error() is None:
-                    place = (str(message.topic()), int(message.partition() or 0))
-                    self._delivered.setdefault(place, set()).add(int(message.offset() or 0))
-        self._consumer.close()
-
-    def finish(self) -> None:
-        self._stop_asked.set()
-        self.join(60)
+Writer = IdempotentLoad | PlainLoad | AsyncioLoad | JavaClient
 
 
 class Bank(threading.Thread):
@@ -114,7 +98,7 @@ class Bank(threading.Thread):
 
     def finish(self) -> None:
         self._stop_asked.set()
-        self.join(150)
+        self.join(200)
         assert not self.is_alive(), "the bank does not come to an end"
 
 
@@ -124,39 +108,81 @@ class Workloads:
     def __init__(self, cluster: Cluster, seed: int) -> None:
         self._cluster = cluster
         self._history = History()
-        self.loads: list[Load] = [
-            IdempotentLoad(cluster.bootstrap, ONCE, PARTITIONS),
-            PlainLoad(cluster.bootstrap, PLAIN, PARTITIONS),
+        at = cluster.bootstrap
+        self._once = IdempotentLoad(at, ONCE, PARTITIONS, INTERVAL_S, security=LIBRDKAFKA)
+        self._plain = PlainLoad(at, PLAIN, PARTITIONS, INTERVAL_S, security=KAFKA_PYTHON)
+        self._asyncio = AsyncioLoad(at, ASYNCIO, PARTITIONS, INTERVAL_S)
+        self._reader = Reader(at, ONCE, PARTITIONS)
+        self.members = [
+            MemberProcess(library, at, GROUP, *QUEUES) for library in ("confluent", "kafka-python", "aiokafka")
         ]
-        self._reader = Reader(cluster.bootstrap, ONCE, PARTITIONS)
-        self._group = [Group(cluster.bootstrap, self._history.delivered) for _ in range(2)]
-        self.bank = Bank(cluster.bootstrap, self._history.transfers, seed)
-        for thread in (*self._group, self.bank):
-            thread.start()
+        self._java: JavaClient | None = None
+        if not java_client.missing():
+            self._java = JavaClient(at, JAVA, PARTITIONS, JAVA_BANK, GROUP, list(QUEUES), INTERVAL_S)
+            self.members.append(self._java)
+        self.loads: list[Writer] = [self._once, self._plain, self._asyncio, *([self._java] if self._java else [])]
+        self._bank = Bank(at, self._history.transfers, seed)
+        self._bank.start()
 
-    @property
-    def acknowledged(self) -> int:
-        """Records so far, those of the bank left out."""
-        return sum(load.count for load in self.loads)
+    def look(self) -> None:
+        """Note what the group has committed, while all is well."""
+        settings: dict[str, Any] = {"bootstrap.servers": self._cluster.bootstrap, "group.id": GROUP, **QUIET}
+        wanted = [TopicPartition(topic, number) for topic in QUEUES for number in range(PARTITIONS)]
+        consumer = Consumer(settings)
+        noted: list[Position] = []
+
+        def answered() -> bool:
+            at = CLOCK.monotonic_ns()
+            try:
+                found = consumer.committed(wanted, 20)
+            except KafkaException:
+                return False
+            # Without a commit the offset is a negative number.
+            noted[:] = [Position(at, (each.topic, each.partition), max(0, each.offset)) for each in found]
+            return not any(each.error for each in found)
+
+        try:
+            assert wait_until(answered, CLOCK, 90_000, 500), "nobody tells what the group has committed"
+        finally:
+            consumer.close()
+        self._history.starts += noted
 
     def finish(self) -> tuple[History, dict[Place, list[Found]]]:
         """When no fault is left. Raises AssertionError for what the clients themselves complain of."""
         for load in self.loads:
             load.finish()
-        self.bank.finish()
+        self._bank.finish()
         final: dict[Place, list[Found]] = {}
         for load in self.loads:
             read = read_back(self._cluster, load.topic, PARTITIONS)
-            if load.topic == ONCE:
+            if load is self._once:
                 self._reader.finish(read)
             self._note(load, read, final)
         self._wait_delivered(final)
-        for member in self._group:
-            member.finish()
-        self._history.legs = committed_legs(self._cluster)
+        self.look()
+        for member in self.members:
+            member.leave()
+            assert member.closed, repr(member)
+            self._history.commits += [Position(at, (topic, p), offset) for at, topic, p, offset in member.commits]
+            self._history.starts += [Position(at, (topic, p), offset) for at, topic, p, offset in member.starts]
+        if self._java:
+            self._history.transfers |= {JAVA_TRANSFERS + n: outcome for n, outcome in self._java.transfers.items()}
+        for bank, first in ((BANK, 0), (JAVA_BANK, JAVA_TRANSFERS)):
+            self._history.legs += [(first + number, amount) for number, amount in committed_legs(self._cluster, bank)]
         return self._history, final
 
-    def _note(self, load: Load, read: dict[int, list[bytes]], final: dict[Place, list[Found]]) -> None:
+    def close(self) -> None:
+        """End what is left of the processes of clients."""
+        for member in self.members:
+            if member.process.poll() is None:
+                member.kill()
+
+    def _note(
+        self,
+        load: Writer,
+        read: dict[int, list[bytes]],
+        final: dict[Place, list[Found]],
+    ) -> None:
         writer, numbers = load.topic, []
         for partition, acknowledged in load.acknowledged.items():
             place = (load.topic, partition)
@@ -164,8 +190,14 @@ class Workloads:
             for offset, value in acknowledged:
                 numbers.append(int(value))
                 self._history.acknowledged.append(Acknowledged(place, offset, writer, int(value)))
-        self._history.sent[writer] = max(numbers, default=-1) + 1
-        if isinstance(load, IdempotentLoad) and load.kept_identity:
+        if isinstance(load, AsyncioLoad | JavaClient):
+            self._history.sent[writer] = load.sent
+            once = not load.failed
+        else:
+            # All was acknowledged, or it would have failed.
+            self._history.sent[writer] = max(numbers, default=-1) + 1
+            once = isinstance(load, IdempotentLoad) and load.kept_identity
+        if once:
             self._history.once.add(writer)
 
     def _wait_delivered(self, final: dict[Place, list[Found]]) -> None:
@@ -173,18 +205,21 @@ class Workloads:
         delivered = self._history.delivered
 
         def caught_up() -> bool:
-            return all(len(delivered.get(place, ())) >= len(found) for place, found in final.items())
+            delivered.clear()
+            delivered.update({place: set() for place in final})
+            for member in self.members:
+                for topic, partition, offset, _ in list(member.records):
+                    delivered[topic, partition].add(offset)
+            return all(len(delivered[place]) >= len(found) for place, found in final.items())
 
-        wait_until(caught_up, CLOCK, 90_000, 200)
-        for place in final:
-            delivered.setdefault(place, set())
+        wait_until(caught_up, CLOCK, 150_000, 1_000)
 
 
-def committed_legs(cluster: Cluster) -> list[tuple[int, int]]:
-    """The records of the bank that a reader of committed ones is given, once no transaction is open."""
+def committed_legs(cluster: Cluster, topic: str) -> Sequence[tuple[int, int]]:
+    """The records of a bank that a reader of committed ones is given, once no transaction is open."""
     settings: dict[str, Any] = {"group.id": "check", "isolation.level": "read_committed", "enable.auto.commit": False}
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "enable.partition.eof": True, **settings, **QUIET})
-    places = [TopicPartition(BANK, number, 0) for number in range(2)]
+    places = [TopicPartition(topic, number, 0) for number in range(2)]
     legs: list[tuple[int, int]] = []
     try:
         ends = {place.partition: consumer.get_watermark_offsets(place, timeout=30)[1] for place in places}
@@ -197,7 +232,8 @@ def committed_legs(cluster: Cluster) -> list[tuple[int, int]]:
                     legs.append((int(number), int(amount)))
             return all(place.offset >= ends[place.partition] for place in consumer.position(places))
 
-        assert wait_until(complete, CLOCK, 90_000, 10), (
+        # An empty topic has no position to wait for.
+        assert not any(ends.values()) or wait_until(complete, CLOCK, 90_000, 10), (
             f"a transaction stays open: {consumer.position(places)} of {ends}"
         )
     finally:

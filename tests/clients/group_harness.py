@@ -63,14 +63,24 @@ class MemberProcess:
             command += ["--topic", topic]
         for key, value in options.items():
             command += [f"--{key.replace('_', '-')}", str(value)]
-        self.name = f"{library}-{options.get('instance_id', '')}"
+        self._start(f"{library}-{options.get('instance_id', '')}", command)
+
+    def _start(self, name: str, command: list[str]) -> None:
+        """A program that tells its events as lines of JSON."""
+        self.name = name
         self.owned: set[Name] = set()
         self.assignments = 0
         self.revoked: list[Name] = []
         self.records: list[tuple[str, int, int, str]] = []
+        self.commits: list[tuple[int, str, int, int]] = []
+        """When it was answered (nanoseconds), topic, partition and offset."""
+        self.starts: list[tuple[int, str, int, int]] = []
+        """The first record of each assignment: when the assignment came, topic, partition and offset."""
+        self._fresh: dict[Name, int] = {}
         self.closed = False
         self.process = subprocess.Popen(
             command,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=ROOT,
@@ -88,18 +98,28 @@ class MemberProcess:
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            event = json.loads(line)
-            if "records" in event:
-                self.records += [(t, p, o, v) for t, p, o, v in event["records"]]
-            elif "assigned" in event:
-                self.owned = {(topic, number) for topic, number in event["assigned"]}
-                self.assignments += 1
-            elif "revoked" in event:
-                gone = [(topic, number) for topic, number in event["revoked"]]
-                self.owned -= set(gone)
-                self.revoked += gone
-            elif "closed" in event:
-                self.closed = True
+            self._take(json.loads(line))
+
+    def _take(self, event: dict[str, Any]) -> None:
+        """One event."""
+        if "records" in event:
+            for topic, number, offset, _ in event["records"]:
+                if (since := self._fresh.pop((topic, number), None)) is not None:
+                    self.starts.append((since, topic, number, offset))
+            self.records += [(t, p, o, v) for t, p, o, v in event["records"]]
+        elif "committed" in event:
+            self.commits += [(event["at"], t, p, o) for t, p, o in event["committed"]]
+        elif "assigned" in event:
+            self.owned = {(topic, number) for topic, number in event["assigned"]}
+            self._fresh = {place: since for place, since in self._fresh.items() if place in self.owned}
+            self._fresh |= dict.fromkeys(map(tuple, event["added"]), event["at"])
+            self.assignments += 1
+        elif "revoked" in event:
+            gone = [(topic, number) for topic, number in event["revoked"]]
+            self.owned -= set(gone)
+            self.revoked += gone
+        elif "closed" in event:
+            self.closed = True
 
     def _read_errors(self) -> None:
         assert self.process.stderr is not None

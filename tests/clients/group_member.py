@@ -19,7 +19,25 @@ stopping = threading.Event()
 
 
 def tell(**event: Any) -> None:
-    print(json.dumps(event), flush=True)
+    print(json.dumps({**event, "at": time.monotonic_ns()}), flush=True)
+
+
+class Positions:
+    """Behind the records that were told and are not committed; without partitions that were taken away meanwhile."""
+
+    def __init__(self) -> None:
+        self.next: dict[tuple[str, int], int] = {}
+
+    def told(self, records: list[list[Any]]) -> None:
+        for topic, partition, offset, _ in records:
+            self.next[topic, partition] = offset + 1
+
+    def forget(self, places: set[tuple[str, int]]) -> None:
+        self.next = {place: at for place, at in self.next.items() if place not in places}
+
+    def committed(self) -> None:
+        tell(committed=[[topic, partition, offset] for (topic, partition), offset in self.next.items()])
+        self.next.clear()
 
 
 def parse() -> argparse.Namespace:
@@ -63,6 +81,7 @@ def run_confluent(options: argparse.Namespace) -> None:
         config["group.instance.id"] = options.instance_id
     consumer = Consumer(config)
     owned: set[tuple[str, int]] = set()
+    positions = Positions()
     incremental = options.protocol == "consumer" or options.strategy == "cooperative-sticky"
 
     def names(partitions: list[TopicPartition]) -> set[tuple[str, int]]:
@@ -78,6 +97,7 @@ def run_confluent(options: argparse.Namespace) -> None:
         tell(assigned=sorted(owned), added=sorted(names(partitions)))
 
     def revoked(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        positions.forget(names(partitions))
         owned.difference_update(names(partitions))
         if incremental:
             consumer.incremental_unassign(partitions)
@@ -87,7 +107,7 @@ def run_confluent(options: argparse.Namespace) -> None:
 
     topics = options.topic or [options.pattern]
     consumer.subscribe(topics, on_assign=assigned, on_revoke=revoked, on_lost=revoked)
-    seen, uncommitted = 0, False
+    seen = 0
     while not stopping.is_set():
         if options.stall_after is not None and seen >= options.stall_after:
             time.sleep(0.1)  # not stopping.wait: the signal handler would wait for the lock inside
@@ -95,12 +115,19 @@ def run_confluent(options: argparse.Namespace) -> None:
         messages = [message for message in consumer.consume(100, 0.2) if not message.error()]
         if messages:
             seen += len(messages)
-            tell(records=[[m.topic(), m.partition(), m.offset(), m.value().decode()] for m in messages])  # type: ignore[union-attr]
-            uncommitted = True
-        if uncommitted:
+            records = [[m.topic(), m.partition(), m.offset(), m.value().decode()] for m in messages]  # type: ignore[union-attr]
+            tell(records=records)
+            positions.told(records)
+        if positions.next:
+            places = [TopicPartition(topic, number, at) for (topic, number), at in positions.next.items()]
             try:
-                consumer.commit(asynchronous=False)
-                uncommitted = False
+                refused = [
+                    each.error for each in consumer.commit(offsets=places, asynchronous=False) or () if each.error
+                ]
+                if refused:
+                    tell(error=repr(refused))
+                else:
+                    positions.committed()
             except KafkaException as error:
                 tell(error=repr(error))  # the coordinator moves, or a rebalance has begun: try again later
     consumer.close()
@@ -111,9 +138,11 @@ def run_kafka_python(options: argparse.Namespace) -> None:
     from kafka.coordinator.assignors.range import RangePartitionAssignor
     from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
     from kafka.errors import KafkaError
+    from kafka.structs import OffsetAndMetadata, TopicPartition
 
     strategies = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}
     extra = {"group_instance_id": options.instance_id} if options.instance_id else {}
+    positions = Positions()
     consumer = KafkaConsumer(
         bootstrap_servers=options.bootstrap,
         group_id=options.group,
@@ -129,14 +158,15 @@ def run_kafka_python(options: argparse.Namespace) -> None:
 
     class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
         def on_partitions_revoked(self, revoked: Any) -> None:
+            positions.next.clear()
             tell(revoked=sorted((each.topic, each.partition) for each in revoked))
 
         def on_partitions_assigned(self, assigned: Any) -> None:
+            positions.next.clear()
             owned = sorted((each.topic, each.partition) for each in assigned)
             tell(assigned=owned, added=owned)
 
     consumer.subscribe(topics=options.topic or (), pattern=options.pattern, listener=Listener())
-    uncommitted = False
     while not stopping.is_set():
         try:
             polled = consumer.poll(200)
@@ -146,24 +176,26 @@ def run_kafka_python(options: argparse.Namespace) -> None:
         records = [[r.topic, r.partition, r.offset, r.value.decode()] for batch in polled.values() for r in batch]
         if records:
             tell(records=records)
-            uncommitted = True
-        if uncommitted:
+            positions.told(records)
+        if positions.next:
+            wanted = {TopicPartition(*place): OffsetAndMetadata(at, "", -1) for place, at in positions.next.items()}
             try:
-                consumer.commit()
-                uncommitted = False
+                consumer.commit(wanted)
+                positions.committed()
             except KafkaError as error:
                 tell(error=repr(error))
     consumer.close(autocommit=False)
 
 
 async def run_aiokafka(options: argparse.Namespace) -> None:
-    from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
+    from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
     from aiokafka.coordinator.assignors.range import RangePartitionAssignor
     from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
     from aiokafka.errors import IllegalStateError, KafkaError
 
     strategies = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}
     extra = {"group_instance_id": options.instance_id} if options.instance_id else {}
+    positions = Positions()
     consumer = AIOKafkaConsumer(
         bootstrap_servers=options.bootstrap,
         group_id=options.group,
@@ -179,26 +211,27 @@ async def run_aiokafka(options: argparse.Namespace) -> None:
 
     class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
         def on_partitions_revoked(self, revoked: Any) -> None:
+            positions.next.clear()
             tell(revoked=sorted((each.topic, each.partition) for each in revoked))
 
         def on_partitions_assigned(self, assigned: Any) -> None:
+            positions.next.clear()
             owned = sorted((each.topic, each.partition) for each in assigned)
             tell(assigned=owned, added=owned)
 
     consumer.subscribe(topics=options.topic or (), pattern=options.pattern, listener=Listener())
     await consumer.start()
-    uncommitted = False
     try:
         while not stopping.is_set():
             polled = await consumer.getmany(timeout_ms=200)
             records = [[r.topic, r.partition, r.offset, r.value.decode()] for batch in polled.values() for r in batch]
             if records:
                 tell(records=records)
-                uncommitted = True
-            if uncommitted:
+                positions.told(records)
+            if positions.next:
                 try:
-                    await consumer.commit()
-                    uncommitted = False
+                    await consumer.commit({TopicPartition(*place): at for place, at in positions.next.items()})
+                    positions.committed()
                 except (KafkaError, IllegalStateError) as error:
                     tell(error=repr(error))
     finally:

@@ -42,12 +42,20 @@ class Broker:
     """One broker process with its directory; its kind may change between starts, the data stays."""
 
     def __init__(
-        self, kind: Kind, broker_id: int, port: int, directory: Path, zookeeper: str, settings: Mapping[str, str]
+        self,
+        kind: Kind,
+        broker_id: int,
+        port: int,
+        directory: Path,
+        zookeeper: str,
+        settings: Mapping[str, str],
+        host: str = HOST,
     ) -> None:
         self.kind = kind
         self.broker_id = broker_id
+        self.host = host
         self.port = port
-        self.address = f"{HOST}:{port}"
+        self.address = f"{host}:{port}"
         self.directory = directory
         self.data = directory / "data"
         self.log_file = directory / "broker.log"
@@ -59,6 +67,8 @@ class Broker:
             **settings,
         }
         self.environment: dict[str, str] = {}
+        self.prefix: list[str] = []
+        """A command that becomes the broker's: one that enters a network of its own, for example."""
         self.process: ManagedProcess | None = None
         self.is_paused = False
 
@@ -91,7 +101,9 @@ class Broker:
             command = [sys.executable, "-m", "broker", "server", "--config", str(properties)]
         name = f"{self.kind} broker {self.broker_id}"
         environment = {**python_environment(), **self.environment}
-        self.process = ManagedProcess(name, command, self.log_file, environment=environment, directory=ROOT)
+        self.process = ManagedProcess(
+            name, [*self.prefix, *command], self.log_file, environment=environment, directory=ROOT
+        )
 
     def wait_forgotten(self) -> None:
         """Until ZooKeeper has ended the session of its last process."""
@@ -106,7 +118,7 @@ class Broker:
             assert self.process is not None
             if not self.process.is_running:
                 raise AssertionError(f"{self.process.name} ended at start:\n{self.process.log_tail(60)}")
-            return is_listening(HOST, self.port)
+            return is_listening(self.host, self.port)
 
         if not wait_until(listening, CLOCK, START_TIMEOUT_MS):
             raise AssertionError(f"broker {self.broker_id} does not listen:\n{self.log_tail()}")
@@ -158,7 +170,9 @@ class Cluster:
         zookeeper: str,
         settings: Mapping[str, str] | None = None,
         broker_settings: Mapping[int, Mapping[str, str]] | None = None,
+        hosts: Sequence[str] = (),
     ) -> None:
+        """`hosts`: an address of each broker's own; all are on this machine's without."""
         self.zookeeper = zookeeper
         merged = {**small_cluster_settings(len(kinds)), **SETTINGS, **(settings or {})}
         self.brokers = [
@@ -169,6 +183,7 @@ class Cluster:
                 directory / f"broker-{number}",
                 zookeeper,
                 {**merged, **(broker_settings or {}).get(number, {})},
+                hosts[number] if hosts else HOST,
             )
             for number, (kind, port) in enumerate(zip(kinds, free_ports(len(kinds)), strict=True))
         ]
@@ -195,7 +210,7 @@ class Cluster:
 
         def ready() -> bool:
             for broker in self.running:
-                if not is_listening(HOST, broker.port):
+                if not is_listening(broker.host, broker.port):
                     return False
                 with contextlib.suppress(OSError, ApiError):
                     with ClusterClient(broker.address, "test", CLOCK, request_timeout_ms=2_000) as client:

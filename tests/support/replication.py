@@ -189,23 +189,31 @@ class PlainLoad(Load):
     """
 
     def __init__(
-        self, bootstrap: str, topic: str, partitions: int, security: Mapping[str, Any] = MappingProxyType({})
+        self,
+        bootstrap: str,
+        topic: str,
+        partitions: int,
+        interval_s: float = 0.02,
+        security: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         super().__init__(topic, partitions)
+        self._interval_s = interval_s
         self._waiting = threading.BoundedSemaphore(2_000)
         self._producer = KafkaProducer(
-            bootstrap_servers=bootstrap.split(","),
-            acks="all",
-            enable_idempotence=False,
-            max_in_flight_requests_per_connection=1,
-            retries=1_000_000,
-            linger_ms=5,
-            reconnect_backoff_max_ms=500,
-            request_timeout_ms=10_000,
-            metadata_max_age_ms=2_000,
-            delivery_timeout_ms=120_000,
-            max_block_ms=60_000,
-            **security,
+            **{
+                "bootstrap_servers": bootstrap.split(","),
+                "acks": "all",
+                "enable_idempotence": False,
+                "max_in_flight_requests_per_connection": 1,
+                "retries": 1_000_000,
+                "linger_ms": 5,
+                "reconnect_backoff_max_ms": 500,
+                "request_timeout_ms": 10_000,
+                "metadata_max_age_ms": 2_000,
+                "delivery_timeout_ms": 120_000,
+                "max_block_ms": 60_000,
+                **security,
+            }
         )
         self._thread.start()
 
@@ -218,7 +226,7 @@ class PlainLoad(Load):
         return True
 
     def _rest(self) -> None:
-        self._stop.wait(0.02)
+        self._stop.wait(self._interval_s)
 
     def _delivered(self, value: bytes, metadata: Any) -> None:
         self._waiting.release()

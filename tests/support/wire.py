@@ -30,7 +30,7 @@ from network.protocol.messages.produce import (
     TopicProduceData,
 )
 from tests.support.batches import iter_batches
-from tests.support.cluster import CLOCK, HOST, Broker, Cluster
+from tests.support.cluster import CLOCK, Broker, Cluster
 
 TIMEOUT_MS = 30_000
 PRODUCE_VERSION = 9
@@ -53,7 +53,7 @@ def now_ms() -> int:
 @contextlib.contextmanager
 def connected(broker: Broker, client_id: str = "contract") -> Iterator[Connection]:
     """A connection to one broker."""
-    connection = Connection(HOST, broker.port, client_id, CLOCK, socket_timeout_ms=TIMEOUT_MS)
+    connection = Connection(broker.host, broker.port, client_id, CLOCK, socket_timeout_ms=TIMEOUT_MS)
     try:
         yield connection
     finally:
