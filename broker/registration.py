@@ -1,4 +1,4 @@
-"""Registering a broker whose id may still belong to the session of its previous process.
+"""The id of a broker, and its registration when the id may still belong to the session of its previous process.
 
 A process that was killed leaves its registration in ZooKeeper until its session times out. For that long Kafka's
 broker fails to start, and whoever restarts it has to try again and again; this one waits. That the id belongs to
@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from controller.zk.brokers import BrokerIdInUseError
+from log.errors import LogError
+from log.files.meta_properties import read_meta_properties
 from timer.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -32,6 +34,18 @@ class Registrations(Protocol):
     def __call__(self) -> int:
         """Register; the broker epoch. Raises BrokerIdInUseError."""
         ...
+
+
+def broker_id_on_disk(log_dirs: Iterable[str]) -> int | None:
+    """The first id in a `meta.properties` of these directories."""
+    for directory in log_dirs:
+        try:
+            found = read_meta_properties(directory)
+        except (LogError, OSError):
+            continue  # the log manager takes the directory offline, or refuses to start
+        if found is not None and found.broker_id is not None:
+            return found.broker_id
+    return None
 
 
 def register_when_free(

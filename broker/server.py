@@ -20,15 +20,15 @@ from broker.cluster.controller_channel import ControllerChannel, connector
 from broker.cluster.feature_listener import FeatureListener
 from broker.cluster.metadata_cache import LiveBroker, MetadataCache
 from broker.config.admin import ConfigAdmin
-from broker.config.change_listener import ConfigListener, DynamicBrokerConfig, EntityHandler
+from broker.config.change_listener import DynamicBrokerConfig
 from broker.config.honoured import warnings
 from broker.config.kafka_config import KafkaConfig
 from broker.config.keys import ConfigError
 from broker.config.reconfiguration import Reconfiguration
 from broker.config.stored_passwords import PasswordRotation, StoredPasswords
 from broker.config.view import ConfigView
+from broker.config.wiring import listen_for_configs, listen_for_group_configs
 from broker.fetching.fetch_session import FetchManager, FetchSessionCache
-from broker.groups.consumer.config import is_enabled as serves_consumer_groups
 from broker.groups.wiring import make_group_coordinator
 from broker.http.console.internals.requests import RequestWatch
 from broker.http.health import Health
@@ -37,7 +37,7 @@ from broker.logging.request_log import request_log
 from broker.metrics import TICK_MS, MetricsRegistry
 from broker.quotas.quota_call import QuotaCall
 from broker.quotas.quotas import Quotas
-from broker.registration import register_when_free
+from broker.registration import broker_id_on_disk, register_when_free
 from broker.replication.become_leader_or_follower import RoleChanges
 from broker.replication.log_dirs.failure_queue import LogDirFailures
 from broker.replication.replica_manager import ReplicaManager
@@ -68,31 +68,25 @@ from broker.server_settings import (
     producer_state_config,
     socket_server_config,
 )
+from broker.stopping import Started, stop_quietly
 from broker.telemetry.wiring import listen_for_subscriptions, make_telemetry
-from broker.topics.auto_topic_creation import AutoTopicCreation
-from broker.topics.topic_admin import TopicAdmin, validator
+from broker.topics.wiring import make_topic_admin
 from broker.transactions.producer_id_sources import make_producer_id_source
 from broker.transactions.producer_ids import ProducerIdManager
 from broker.transactions.wiring import Transactions
 from controller import broker_connection
 from controller.channel_manager import ChannelManager
 from controller.controller import Controller
-from controller.zk import paths
-from controller.zk.admin import AdminZkClient
 from controller.zk.client import ZkClient
 from controller.zk.kazoo_session import KazooSession
 from controller.zk.payloads import EndPoint
-from log.errors import LogError
-from log.files.meta_properties import read_meta_properties
 from log.management.manager import LogManager
 from network.server.inline import NEVER
 from network.server.socket_server import SocketServer
 from timer.chance import Chance, SystemChance
 from timer.clock import Clock, SystemClock
 from timer.news import News
-from timer.purgatory import DelayedOperation, Purgatory
 from timer.scheduler import BackgroundScheduler
-from timer.timer import SystemTimer
 from timer.worker import Workers
 
 logger = logging.getLogger(__name__)
@@ -131,7 +125,7 @@ class BrokerServer:
         self.context.peer_security = PeerSecurity(config, self.clock)
         self._stopped = threading.Event()
         self._stop_lock = threading.Lock()
-        self._undo: list[tuple[str, Callable[[], None]]] = []
+        self._parts = Started()
         self._started = False
         self.health = Health()
         self.request_watch = RequestWatch(request_log)
@@ -165,7 +159,7 @@ class BrokerServer:
         self.session = self._connect_zookeeper()
         self.health.add("ZooKeeper", zookeeper_check(self.session))
         self.zk = context.zk = ZkClient(self.session)
-        self._on_stop(_ZOOKEEPER, self.zk.close)
+        self._parts.add(_ZOOKEEPER, self.zk.close)
         self.zk.create_startup_paths()
         context.cluster_id = self.zk.create_or_get_cluster_id(self.chance)
         self._determine_broker_id()
@@ -194,13 +188,13 @@ class BrokerServer:
         self._follow_features()
         self._make_socket_server(handlers)
         self.controller_channel = self._make_controller_channel()
-        self._on_stop("controller channel", self.controller_channel.shutdown)
+        self._parts.add("controller channel", self.controller_channel.shutdown)
         self.replica_manager = self._make_replica_manager()
         self.replica_manager.startup()
         metrics.before_read(self.replica_manager.metrics.flush)
         self.log_dir_failures.start()
-        self._on_stop("replica manager", self.replica_manager.shutdown)
-        self._on_stop("log directory failures", self.log_dir_failures.shutdown)
+        self._parts.add("replica manager", self.replica_manager.shutdown)
+        self._parts.add("log directory failures", self.log_dir_failures.shutdown)
 
         self._register()
         self.controller = self._make_controller()
@@ -209,11 +203,11 @@ class BrokerServer:
         self._start_admin()
         self._start_coordinators()
         self._start_config_listener()
-        self._on_stop("background scheduler", self.scheduler.shutdown)
+        self._parts.add("background scheduler", self.scheduler.shutdown)
 
         context.start_gate.close(self.scheduler)
         self.socket_server.start()
-        self._on_stop("socket server", self.socket_server.shutdown)
+        self._parts.add("socket server", self.socket_server.shutdown)
         self.state = BrokerState.RUNNING
         logger.info("broker %d is running in cluster %s", config.broker_id, context.cluster_id)
 
@@ -256,8 +250,8 @@ class BrokerServer:
         if self.http is not None:
             logger.info("metrics and health are served on port %d", self.http.port)
             if console is not None:
-                self._on_stop("console", console.close)
-            self._on_stop("HTTP server", self.http.shutdown)
+                self._parts.add("console", console.close)
+            self._parts.add("HTTP server", self.http.shutdown)
 
     def _state_problem(self) -> str | None:
         return None if self.state is BrokerState.RUNNING else self.state.name.lower()
@@ -297,17 +291,11 @@ class BrokerServer:
     def _determine_broker_id(self) -> None:
         """The configured id, else the one in `meta.properties`, else a new one from ZooKeeper."""
         config = self.config
-        if config.broker_id >= 0:
-            return
-        for directory in config.log_dirs:
-            try:
-                found = read_meta_properties(directory)
-            except (LogError, OSError):
-                continue  # the log manager takes the directory offline, or refuses to start
-            if found is not None and found.broker_id is not None:
-                config.set_broker_id(found.broker_id)
-                return
-        config.set_broker_id(self.zk.generate_broker_id(config.get_int("reserved.broker.max.id")))
+        if config.broker_id < 0:
+            found = broker_id_on_disk(config.log_dirs)
+            if found is None:
+                found = self.zk.generate_broker_id(config.get_int("reserved.broker.max.id"))
+            config.set_broker_id(found)
 
     def _start_log_manager(self) -> None:
         config = self.config
@@ -332,7 +320,7 @@ class BrokerServer:
         self.log_manager.startup()
         self.health.add("log directories", log_dirs_check(self.log_manager))
         known.clear()  # what is made from now on asks for what holds then
-        self._on_stop("log manager", self.log_manager.shutdown)
+        self._parts.add("log manager", self.log_manager.shutdown)
 
     def _follow_features(self) -> None:
         def publish(features: Features) -> None:
@@ -341,7 +329,7 @@ class BrokerServer:
         self.feature_listener = FeatureListener(self.zk, publish, _halt, self.clock, self.context.workers)
         if controller_config(self.config).uses_features:
             self.feature_listener.start()
-            self._on_stop("feature listener", self.feature_listener.close)
+            self._parts.add("feature listener", self.feature_listener.close)
 
     def _await_features(self, epoch: int) -> None:
         timeout_ms = self.config["zookeeper.connection.timeout.ms"] or self.config["zookeeper.session.timeout.ms"]
@@ -429,8 +417,7 @@ class BrokerServer:
             workers=self.context.workers,
         )
         # The controller stops after the log manager and before the ZooKeeper client.
-        after = [name for name, _ in self._undo].index(_ZOOKEEPER) + 1
-        self._undo.insert(after, ("controller", controller.shutdown))
+        self._parts.add("controller", controller.shutdown, after=_ZOOKEEPER)
         return controller
 
     def _on_new_broker_epoch(self, epoch: int) -> None:
@@ -438,28 +425,12 @@ class BrokerServer:
 
     def _start_admin(self) -> None:
         config, context = self.config, self.context
-        zk_admin = AdminZkClient(
-            self.zk,
-            chance=self.chance,
-            use_topic_ids=config.version.uses_topic_ids,
-            validate_topic_config=validator(config),
-        )
-        purgatory: Purgatory[DelayedOperation] = Purgatory(
-            "topic",
-            SystemTimer("topic", self.clock, workers=context.workers),
-            broker_id=config.broker_id,
-            metrics=self.metrics,
-            workers=context.workers,
-        )
-        context.zk_admin = zk_admin
-        context.topic_admin = TopicAdmin(config, zk_admin, context.metadata_cache, purgatory, self.chance)
-        self._on_stop("topic administration", context.topic_admin.shutdown)
-        context.auto_topic_creation = AutoTopicCreation(config, context.topic_admin, self.clock)
+        self._parts.add("topic administration", make_topic_admin(context).shutdown)
         trial = ListenerTrial(self.listener_security)
-        context.config_admin = ConfigAdmin(config, self.passwords, self.zk, zk_admin, trial)
+        context.config_admin = ConfigAdmin(config, self.passwords, self.zk, context.zk_admin, trial)
         own = f"brokers/{config.broker_id}"
         PasswordRotation(
-            self.passwords, partial(self.zk.config, own), partial(zk_admin.change_configs, own), self.scheduler
+            self.passwords, partial(self.zk.config, own), partial(context.zk_admin.change_configs, own), self.scheduler
         ).start()
         context.config_view = ConfigView(config)
         source = make_producer_id_source(
@@ -469,8 +440,8 @@ class BrokerServer:
 
     def _start_coordinators(self) -> None:
         """Coordinators set themselves on the context and register what is to be stopped. The authorizer comes last."""
-        self._on_stop("group coordinator", make_group_coordinator(self.context).shutdown)
-        self._on_stop("transaction coordinator", Transactions(self.context, self.scheduler).shutdown)
+        self._parts.add("group coordinator", make_group_coordinator(self.context).shutdown)
+        self._parts.add("transaction coordinator", Transactions(self.context, self.scheduler).shutdown)
         self._start_authorizer()
 
     def _start_authorizer(self) -> None:
@@ -482,47 +453,30 @@ class BrokerServer:
         if not authorizer.allows_everything:
             self.dispatcher.make_call = noted_call
         if isinstance(authorizer, (AclAuthorizer, OwnAuthorizer)):
-            self._on_stop("authorizer", authorizer.close)
+            self._parts.add("authorizer", authorizer.close)
 
     def _start_config_listener(self) -> None:
+        context = self.context
         reconfiguration = Reconfiguration(self)
         self.dynamic_config.add(reconfiguration.on_broker_change)
-        quotas = self.context.quotas = Quotas(
+        quotas = context.quotas = Quotas(
             self.config,
             self.clock,
             self.metrics,
             partial(setattr, self.dispatcher, "make_call", QuotaCall),
             self.socket_server.quotas.update_ip_rate,
         )
-        self._on_stop("quotas", quotas.close)
-        listener = ConfigListener(
-            self.zk,
-            {
-                "topics": reconfiguration.on_topic_change,
-                "brokers": self.dynamic_config.on_change,
-                paths.USER_CONFIG: partial(_tell_each, (self.scram_credentials.on_user_change, quotas.on_user)),
-                paths.CLIENT_CONFIG: quotas.on_client,
-                paths.IP_CONFIG: quotas.on_ip,
-            },
-            self.clock,
-            workers=self.context.workers,
-        )
-        listener.start()
-        self._on_stop("config listener", listener.close)
-        if self.context.tokens is not None:
-            token_listener = listen_for_tokens(self.context, self.context.tokens)
-            self._on_stop("token listener", token_listener.close)
-        if self.context.telemetry is not None:
-            subscriptions = listen_for_subscriptions(self.context, self.context.telemetry, self.scheduler)
-            self._on_stop("client metrics listener", subscriptions.close)
-        if serves_consumer_groups(self.config):
-            self.zk.create_recursive(paths.GROUP_CONFIG_CHANGES, fail_if_exists=False)
-            groups = {paths.GROUP_CONFIG: reconfiguration.on_group_change}
-            group_listener = ConfigListener(
-                self.zk, groups, self.clock, paths.GROUP_CONFIG_CHANGES, self.context.workers
-            )
-            group_listener.start()
-            self._on_stop("group config listener", group_listener.close)
+        self._parts.add("quotas", quotas.close)
+        listener = listen_for_configs(context, reconfiguration, self.dynamic_config, self.scram_credentials, quotas)
+        self._parts.add("config listener", listener.close)
+        if context.tokens is not None:
+            self._parts.add("token listener", listen_for_tokens(context, context.tokens).close)
+        if context.telemetry is not None:
+            subscriptions = listen_for_subscriptions(context, context.telemetry, self.scheduler)
+            self._parts.add("client metrics listener", subscriptions.close)
+        groups = listen_for_group_configs(context, reconfiguration)
+        if groups is not None:
+            self._parts.add("group config listener", groups.close)
 
     def client_endpoints(self) -> Sequence[EndPoint]:
         """Where clients reach this broker; nothing before it serves them."""
@@ -540,7 +494,7 @@ class BrokerServer:
                 return
             if self.config.get_bool("controlled.shutdown.enable"):
                 self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
-                _quietly(
+                stop_quietly(
                     "controlled shutdown",
                     lambda: controlled_shutdown(
                         self.config,
@@ -554,15 +508,10 @@ class BrokerServer:
 
     def _stop_everything(self) -> None:
         self.state = BrokerState.SHUTTING_DOWN
-        while self._undo:
-            name, stop = self._undo.pop()
-            _quietly(name, stop)
+        self._parts.stop_all()
         self.state = BrokerState.NOT_RUNNING
         self._stopped.set()
         logger.info("broker %d has stopped", self.config.broker_id)
-
-    def _on_stop(self, name: str, stop: Callable[[], None]) -> None:
-        self._undo.append((name, stop))
 
     # ------------------------------------------------------------------ failures
 
@@ -574,19 +523,7 @@ class BrokerServer:
         self.zk.propagate_log_dir_failure(self.config.broker_id)
 
 
-def _tell_each(handlers: Sequence[EntityHandler], name: str, overrides: Mapping[str, str]) -> None:
-    for handler in handlers:
-        handler(name, overrides)
-
-
 def _halt() -> None:
     """End at once, without the clean stop that would vouch for the state of the data."""
     logging.shutdown()
     os._exit(1)
-
-
-def _quietly(name: str, stop: Callable[[], object]) -> None:
-    try:
-        stop()
-    except Exception:
-        logger.exception("stopping the %s failed", name)
