@@ -10,6 +10,11 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 280, 40, 50
 _COLOURS = ["#1b6ca8", "#7db8e0", "#c0392b", "#e59b92", "#4d7c2a", "#a9cf8a", "#7d5ba6", "#c9b6e0"]
 
 
+def figure(value: float) -> str:
+    """Three digits that say something, or all before the point."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
 def line_chart(
     title: str, x_label: str, y_label: str, series: dict[str, list[tuple[float, float]]], *, log_y: bool = True
 ) -> str:
@@ -80,6 +85,40 @@ def ratio_chart(ratios: dict[str, float], *, reference: str = "Kafka") -> str:
             f'<rect x="{begin:.1f}" y="{top}" width="{length:.1f}" height="14" fill="{_COLOURS[0]}"/>',
             f'<text x="{max(middle, end) + 6:.1f}" y="{top + 11}">{ratio:.2f}</text>',
         ]
+    return "\n".join([*parts, "</svg>"])
+
+
+def bar_chart(groups: dict[str, dict[str, float]], unit: str) -> str:
+    """An SVG with a group of bars a row, one bar a series, all on one scale from 0; "" for none."""
+    series = list(dict.fromkeys(name for values in groups.values() for name in values))
+    most = max((value for values in groups.values() for value in values.values()), default=0)
+    if most <= 0:
+        return ""
+    width, left, bar = 320.0, 360.0, 14
+    tall = sum(bar * len(values) + 10 for values in groups.values()) + 34
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 120:.0f}" height="{tall}" '
+        f'font-family="sans-serif" font-size="12">'
+    ]
+    at = left
+    for number, name in enumerate(series):
+        parts += [
+            f'<rect x="{at:.0f}" y="5" width="12" height="10" fill="{_COLOURS[number % len(_COLOURS)]}"/>',
+            f'<text x="{at + 18:.0f}" y="14">{escape(name)}</text>',
+        ]
+        at += 30 + 7 * len(name)
+    top = 26
+    for group, values in groups.items():
+        parts.append(f'<text x="{left - 8}" y="{top + 12}" text-anchor="end">{escape(group)}, {escape(unit)}</text>')
+        for name, value in values.items():
+            colour = _COLOURS[series.index(name) % len(_COLOURS)]
+            length = max(value / most * width, 1)
+            parts += [
+                f'<rect x="{left}" y="{top}" width="{length:.1f}" height="{bar - 2}" fill="{colour}"/>',
+                f'<text x="{left + length + 6:.1f}" y="{top + 10}">{figure(value)}</text>',
+            ]
+            top += bar
+        top += 10
     return "\n".join([*parts, "</svg>"])
 
 

@@ -21,8 +21,8 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -32,6 +32,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.rounds import Spread, log, told
 from benchmarks.targets import KafkaTarget, OdradekTarget, SinkTarget, Target, cpu_seconds, resident_mb, start_zookeeper
 from tests.reference.kafka import ReferenceUnavailableError, libraries
 
@@ -98,14 +99,14 @@ class Failures:
             self.last = error
 
 
-def send_all(producers: Sequence[Producer], topic: str, value: bytes, count: int) -> None:
+def send_all(producers: Sequence[Producer], topic: str, value: bytes, count: int, partitions: int = 1) -> None:
     """Produce `count` records by turns and wait for all of them. Raises RuntimeError when one fails."""
     failures = Failures()
     for number in range(count):
         each = producers[number % len(producers)]
         while True:
             try:
-                each.produce(topic, value, partition=0, on_delivery=failures)
+                each.produce(topic, value, partition=number % partitions, on_delivery=failures)
                 break
             except BufferError:
                 each.poll(0.01)
@@ -175,6 +176,7 @@ class Bench:
         self.only = only
         self.log = log
         self.outcomes = {target.name: Outcome() for target in targets}
+        self.failures: dict[str, str] = {}
         self._topics = 0
 
     def run(self) -> None:
@@ -236,8 +238,16 @@ class Bench:
         *,
         by_request: bool = False,
     ) -> None:
+        what = f"{target.name}: {workload}"
+        if what in self.failures:
+            return
         before = cpu_seconds(target.pid)
-        seconds = work()
+        try:
+            seconds = work()
+        except Exception as error:  # it is named, and the rest goes on
+            self.failures[what] = told(error)
+            self.log(f"{what} failed: {told(error)}")
+            return
         cpu = cpu_seconds(target.pid) - before
         if keep:
             rate = amount / seconds / (1 if by_request else 1e6)
@@ -247,7 +257,7 @@ class Bench:
 
 def summary(outcomes: dict[str, Outcome]) -> dict[str, Any]:
     """Medians, ready for JSON."""
-    workloads = list(next(iter(outcomes.values())).samples)
+    workloads = list(dict.fromkeys(name for outcome in outcomes.values() for name in outcome.samples))
     result: dict[str, Any] = {"targets": {}, "workloads": {}}
     for name, outcome in outcomes.items():
         result["targets"][name] = {
@@ -260,13 +270,16 @@ def summary(outcomes: dict[str, Outcome]) -> dict[str, Any]:
         row: dict[str, Any] = {"unit": "requests/s" if single else "MB/s"}
         row["cpu_unit"] = "us/request" if single else "s/GB"
         for name, outcome in outcomes.items():
-            samples = outcome.samples[workload]
-            row[name] = {
-                "rate": round(statistics.median(each.rate for each in samples), 1),
-                "cpu": round(statistics.median(each.cpu for each in samples), 2),
-            }
-        for name in outcomes:
-            if "sink" in outcomes:
+            if samples := outcome.samples.get(workload):
+                rate = Spread.of([each.rate for each in samples])
+                row[name] = {
+                    "rate": round(rate.median, 1),
+                    "least": round(rate.least, 1),
+                    "greatest": round(rate.greatest, 1),
+                    "cpu": round(statistics.median(each.cpu for each in samples), 2),
+                }
+        for name in row.keys() & outcomes.keys():
+            if "sink" in row:
                 row[name]["ratio"] = round(row[name]["rate"] / row["sink"]["rate"], 2)
         result["workloads"][workload] = row
     return result
@@ -284,7 +297,9 @@ def show(result: dict[str, Any]) -> None:
     for workload, row in result["workloads"].items():
         cells = []
         for name in names:
-            cell = row[name]
+            if (cell := row.get(name)) is None:
+                cells.append("failed")
+                continue
             ratio = f"  {cell['ratio']:.2f}" if "ratio" in cell and name != "sink" else ""
             cells.append(f"{cell['rate']:,.0f} ({cell['cpu']:.2f}){ratio}")
         rates.add_row(workload, f"{row['unit']} ({row['cpu_unit']})", *cells)
@@ -304,6 +319,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
     parser.add_argument("--targets", default=",".join(NAMES), help="comma-separated, of " + ", ".join(NAMES))
     parser.add_argument("--rounds", type=int, help="override the number of rounds")
+    parser.add_argument("--warm-up", type=float, help="override the seconds of warm-up of each target")
+    parser.add_argument("--share", type=float, default=1, help="of the bytes and requests of a measurement (1)")
     parser.add_argument("--data-dir", type=Path, help="where brokers keep their data (default: a temporary folder)")
     parser.add_argument("--only", default="", help="only workloads whose name contains this text")
     options = parser.parse_args(arguments)
@@ -312,13 +329,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if unknown:
         parser.error(f"unknown targets: {', '.join(sorted(unknown))}")
     scale = QUICK if options.quick else FULL
-    if options.rounds:
-        scale = Scale(scale.warm_up_s, options.rounds, scale.batch_bytes, scale.requests)
-
-    def log(text: str) -> None:
-        if not options.json:
-            print(text, file=sys.stderr, flush=True)
-
+    scale = Scale(
+        scale.warm_up_s if options.warm_up is None else options.warm_up,
+        options.rounds or scale.rounds,
+        int(scale.batch_bytes * options.share),
+        int(scale.requests * options.share),
+    )
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=options.data_dir, prefix="data-path-")))
         targets = make_targets(names, directory, stack, log)
@@ -326,12 +342,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
         bench.run()
     result = summary(bench.outcomes)
     if options.json:
-        print(json.dumps(result))
-    else:
-        show(result)
+        print(json.dumps({**result, "failures": bench.failures}), flush=True)
+        return
+    show(result)
+    if bench.failures:
+        sys.exit("\n".join(f"{name} failed: {text}" for name, text in bench.failures.items()))
 
 
-def make_targets(names: Sequence[str], directory: Path, stack: ExitStack, log: Callable[[str], None]) -> list[Target]:
+def make_targets(
+    names: Sequence[str],
+    directory: Path,
+    stack: ExitStack,
+    log: Callable[[str], None],
+    settings: Mapping[str, str] | None = None,
+) -> list[Target]:
     """The targets, not started; `stack` stops them. A Kafka that cannot be had is left out."""
     targets: list[Target] = []
     zookeeper = ""
@@ -344,16 +368,27 @@ def make_targets(names: Sequence[str], directory: Path, stack: ExitStack, log: C
         if name == "sink":
             target = SinkTarget()
         elif name == "odradek":
-            target = OdradekTarget(directory, zookeeper)
+            target = OdradekTarget(directory, zookeeper, settings)
         else:
             try:
-                target = KafkaTarget(directory, zookeeper, libraries())
+                target = KafkaTarget(directory, zookeeper, libraries(), settings)
             except ReferenceUnavailableError as error:
                 log(f"without Apache Kafka: {error}")
                 continue
         stack.callback(target.stop)
         targets.append(target)
     return targets
+
+
+@contextmanager
+def running_targets(names: str, settings: Mapping[str, str] | None = None) -> Iterator[list[Target]]:
+    """Those of a comma-separated list, started, with their data in a temporary folder."""
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="benchmark-")))
+        targets = make_targets(names.split(","), directory, stack, log, settings)
+        for target in targets:
+            target.start()
+        yield targets
 
 
 if __name__ == "__main__":

@@ -1,11 +1,14 @@
 """Failover and topic creation on three brokers, Odradek and Apache Kafka in alternation.
 
-Measured: creating a topic of many partitions until every broker knows it; a controller failover (its znode removed, so
-that no session timeout is within it) until the new controller has made a topic that every broker knows; from the kill
-of a leader to the first acknowledged record on its partition, and the part of that after ZooKeeper ended the session,
-in which all partitions of the killed broker get other leaders; a controlled restart of a broker, from SIGTERM to
-serving. Of Odradek's controller and leader failover also, from the controller's log: the events of the controller that
-they are made of, and what of these was waiting for answers of ZooKeeper.
+    python -m benchmarks.failover [--quick] [--json] [--partitions 1000] [--rounds 3]
+
+Measured: creating a topic of many partitions until every broker knows it; what memory a broker has then; a controller
+failover (its znode removed, so that no session timeout is within it) until the new controller has made a topic that
+every broker knows; from the kill of a leader to the first acknowledged record on its partition, and the part of that
+after ZooKeeper ended the session, in which all partitions of the killed broker get other leaders; the start of that
+broker until all know it; a controlled restart, from SIGTERM to serving. Of Odradek's controller and leader failover
+also, from the controller's log: the events of the controller that they are made of, and what of these was waiting for
+answers of ZooKeeper.
 
 Every wait is bounded, by a minute and more with more partitions; 5,000 are a few minutes a kind with `--rounds 1`.
 """
@@ -17,12 +20,15 @@ import contextlib
 import json
 import re
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
+from benchmarks.rounds import log, told
+from benchmarks.targets import resident_mb
 from broker.dev.polling import wait_until
 from broker.dev.processes import free_ports
 from broker.dev.zookeeper import ZooKeeperServer
@@ -34,7 +40,7 @@ from tests.support.zookeeper import zookeeper_client
 
 SESSION_MS = 4000
 KINDS: tuple[Literal["odradek", "kafka"], ...] = ("odradek", "kafka")
-METRICS = ("create", "controller", "failover", "after_session", "stop", "restart")
+METRICS = ("create", "broker_mb", "controller", "failover", "after_session", "after_crash", "stop", "restart")
 # Of Odradek only.
 OWN_METRICS = ("controller_events", "controller_zookeeper", "failover_events", "failover_zookeeper")
 _TOLD = re.compile(r"(\w+) took ([\d.]+) ms, ([\d.]+) ms of it waiting for ZooKeeper")
@@ -157,18 +163,21 @@ def measure(kind: Literal["odradek", "kafka"], directory: Path, zookeeper: str, 
         admin.create_topics([many], operation_timeout=limit, request_timeout=limit + 10)["many"].result(limit + 20)
         wait(lambda: known_everywhere(cluster, "many", partitions), limit, f"{partitions} partitions known", 50)
         create = time.monotonic() - began
-        log = ControllerLog(cluster)
+        broker_mb = statistics.mean(resident_mb(b.process.pid) for b in cluster.brokers if b.process is not None)
+        events = ControllerLog(cluster)
         controller = controller_failover(cluster, limit)
         if kind == "odradek":
-            own["controller_events"], own["controller_zookeeper"] = log.seconds("Reelect")
+            own["controller_events"], own["controller_zookeeper"] = events.seconds("Reelect")
         leader = cluster.brokers[2]
-        log = ControllerLog(cluster)
+        events = ControllerLog(cluster)
         failover, after_session = leader_failover(cluster, leader, "small", limit)
         if kind == "odradek":
-            own["failover_events"], own["failover_zookeeper"] = log.seconds("BrokerChange", "Reelect")
+            own["failover_events"], own["failover_zookeeper"] = events.seconds("BrokerChange", "Reelect")
         leader.wait_forgotten()
+        began = time.monotonic()
         leader.start()
         cluster.wait_ready()
+        after_crash = time.monotonic() - began
         began = time.monotonic()
         assert leader.process is not None
         if leader.process.stop(limit) < 0:
@@ -179,37 +188,48 @@ def measure(kind: Literal["odradek", "kafka"], directory: Path, zookeeper: str, 
         restart = time.monotonic() - began
     return {
         "create": create,
+        "broker_mb": broker_mb,
         "controller": controller,
         "failover": failover,
         "after_session": after_session,
+        "after_crash": after_crash,
         "stop": stop,
         "restart": restart,
         **own,
     }
 
 
-def measure_all(directory: Path, partitions: int, rounds: int) -> dict[str, dict[str, float]]:
-    """The medians of each kind."""
-    found: dict[str, list[dict[str, float]]] = {"odradek": [], "kafka": []}
+def measure_all(directory: Path, partitions: int, rounds: int) -> tuple[dict[str, dict[str, float]], dict[str, str]]:
+    """The medians of each kind, and of which kinds a run failed how."""
+    found: dict[str, list[dict[str, float]]] = {}
+    failures: dict[str, str] = {}
     server = ZooKeeperServer(directory / "zookeeper", free_ports(1)[0])
     try:
         server.wait_until_ready(CLOCK)
         for number in range(rounds):
             for kind in KINDS:
                 where = f"{kind}-{number}"
-                found[kind].append(measure(kind, directory / where, f"{server.connect}/{where}", partitions))
+                began = time.monotonic()
+                try:
+                    run = measure(kind, directory / where, f"{server.connect}/{where}", partitions)
+                    found.setdefault(kind, []).append(run)
+                except Exception as error:  # the other kind's figures stay
+                    failures[kind] = told(error)
+                log(f"round {number + 1} of {rounds}: {kind}, {time.monotonic() - began:.0f} s")
     finally:
         server.stop()
-    return {
+    medians = {
         kind: {m: statistics.median(run[m] for run in runs) for m in (*METRICS, *OWN_METRICS) if m in runs[0]}
         for kind, runs in found.items()
     }
+    return medians, failures
 
 
 def show(medians: dict[str, dict[str, float]], partitions: int) -> None:
     """A table for docs/performance.md."""
     names = {
         "create": f"create {partitions} partitions, known everywhere, s",
+        "broker_mb": "memory of a broker with a replica of each, MB",
         "controller": f"controller failover with {partitions} partitions, until it has made a topic, s",
         "controller_events": "of that, the new controller taking over, s",
         "controller_zookeeper": "of that, waiting for ZooKeeper, s",
@@ -217,13 +237,15 @@ def show(medians: dict[str, dict[str, float]], partitions: int) -> None:
         "after_session": "of that, after the session ended, s",
         "failover_events": "of that, the controller electing leaders of all its partitions, s",
         "failover_zookeeper": "of that, waiting for ZooKeeper, s",
+        "after_crash": "started after a kill until all know it, s",
         "stop": "controlled shutdown, s",
         "restart": "controlled shutdown and start until all know it, s",
     }
     print("| | Odradek | Kafka | ratio |\n|---|---|---|---|")
     for metric, text in names.items():
-        ours, theirs = medians["odradek"][metric], medians["kafka"].get(metric)
-        print(f"| {text} | {ours:.2f} |", "- | - |" if theirs is None else f"{theirs:.2f} | {ours / theirs:.2f} |")
+        ours, theirs = medians.get("odradek", {}).get(metric), medians.get("kafka", {}).get(metric)
+        cells = ["-" if value is None else f"{value:.2f}" for value in (ours, theirs)]
+        print(f"| {text} | {' | '.join(cells)} |", f"{ours / theirs:.2f} |" if ours and theirs else "- |")
 
 
 def main() -> None:
@@ -237,13 +259,15 @@ def main() -> None:
     partitions = options.partitions or (100 if options.quick else 1000)
     rounds = options.rounds or (1 if options.quick else 3)
     with tempfile.TemporaryDirectory(prefix="odradek-failover-") as name:
-        medians = measure_all(Path(name), partitions, rounds)
+        medians, failures = measure_all(Path(name), partitions, rounds)
         # Before the directory is removed: so many files take minutes on a busy disk.
         if options.json:
-            told = {"partitions": partitions, "rounds": rounds, "session_s": SESSION_MS / 1000, **medians}
-            print(json.dumps(told), flush=True)
-        else:
-            show(medians, partitions)
+            shared = {"partitions": partitions, "rounds": rounds, "session_s": SESSION_MS / 1000}
+            print(json.dumps({**shared, **medians, "failures": failures}), flush=True)
+            return
+        show(medians, partitions)
+        if failures:
+            sys.exit("\n".join(f"{kind} failed: {text}" for kind, text in failures.items()))
 
 
 if __name__ == "__main__":

@@ -269,14 +269,14 @@ def assignments(member_ids: list[str]) -> dict[str, bytes]:
 # --- over sockets ---
 
 
-async def rebalance_over_sockets(host: str, port: int) -> float:
+async def rebalance_over_sockets(host: str, port: int, group: str = "rebalance") -> float:
     """Seconds from the first JoinGroup to the last assignment, a connection a member."""
     connections = await asyncio.gather(*(AsyncConnection.open(host, port, f"m{n}") for n in range(MEMBERS)))
     protocols = [JoinGroupRequestProtocol(name="range", metadata=subscription())]
 
     def join(member_id: str) -> JoinGroupRequest:
         return JoinGroupRequest(
-            group_id="rebalance", session_timeout_ms=30_000, rebalance_timeout_ms=60_000, member_id=member_id,
+            group_id=group, session_timeout_ms=30_000, rebalance_timeout_ms=60_000, member_id=member_id,
             protocol_type="consumer", protocols=protocols,
         )  # fmt: skip
 
@@ -293,7 +293,7 @@ async def rebalance_over_sockets(host: str, port: int) -> float:
             *(
                 connection.call(
                     SyncGroupRequest(
-                        group_id="rebalance",
+                        group_id=group,
                         generation_id=answer.generation_id,
                         member_id=answer.member_id,
                         assignments=rows if answer.member_id == answer.leader else [],

@@ -14,6 +14,7 @@ import argparse
 import gc
 import json
 import os
+import sys
 import tempfile
 import time
 import tracemalloc
@@ -25,6 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.request_path import running_broker
+from benchmarks.rounds import log, told
 from benchmarks.targets import CLOCK, HOST, BrokerTarget, KafkaTarget, OdradekTarget, resident_mb, start_zookeeper
 from broker.dev.polling import wait_until
 from network.client.connection import Connection
@@ -55,6 +57,7 @@ class Figures:
 
     brokers: dict[str, dict[int, Held]] = field(default_factory=dict)
     objects: dict[str, float] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
 
 
 def make_topic(address: str, partitions: int, name: str = TOPIC) -> None:
@@ -108,6 +111,7 @@ def measure_kind(kind: str, counts: list[int], directory: Path, zookeeper: str) 
         where = directory / f"{kind}-{count}"
         connect = f"{zookeeper}/{count}"
         target = OdradekTarget(where, connect) if kind == "odradek" else KafkaTarget(where, connect, libraries())
+        log(f"{kind} with {count} partitions")
         found[count] = measure(target, count)
     base_mb, base_fds = found.pop(0)
     return {
@@ -166,8 +170,12 @@ def main() -> None:
         server = start_zookeeper(Path(name))
         try:
             for kind in kinds:
-                figures.brokers[kind] = measure_kind(kind, counts, Path(name), f"{server.connect}/{kind}")
+                try:
+                    figures.brokers[kind] = measure_kind(kind, counts, Path(name), f"{server.connect}/{kind}")
+                except Exception as error:  # the other kind's figures stay
+                    figures.failures[kind] = told(error)
             if "odradek" in kinds:
+                log("objects of Python")
                 figures.objects = objects(min(TRACED, max(counts)), Path(name) / "here", f"{server.connect}/here")
         finally:
             server.stop()
@@ -175,6 +183,8 @@ def main() -> None:
         print(json.dumps(asdict(figures)))
     else:
         show(figures)
+        if figures.failures:
+            sys.exit("\n".join(f"{kind} failed: {text}" for kind, text in figures.failures.items()))
 
 
 if __name__ == "__main__":

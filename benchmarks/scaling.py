@@ -27,6 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.data_path import WAIT_S, Failures, producer
+from benchmarks.rounds import log
 from benchmarks.targets import cpu_seconds, start_zookeeper
 from tests.support.cluster import Cluster, running_cluster
 
@@ -101,6 +102,7 @@ def prepare(cluster: Cluster) -> None:
     admin.create_topics([NewTopic(TOPIC, PARTITIONS, replica_assignment=where)])[TOPIC].result(60)
     cluster.wait_topic(TOPIC, PARTITIONS)
     produce(producer(cluster.bootstrap), 20_000)
+    consume(cluster.bootstrap, 20_000)
 
 
 def measure(cluster: Cluster, megabytes: int) -> dict[str, Sample]:
@@ -127,10 +129,12 @@ def run(kinds: list[Kind], brokers: list[int], rounds: int, megabytes: int) -> d
                 name = f"{kind} x {count}"
                 where = name.replace(" ", "")
                 made = running_cluster([kind] * count, directory / where, f"{server.connect}/{where}")
+                log(f"starting {name}")
                 clusters[name] = stack.enter_context(made)
                 prepare(clusters[name])
-        for _ in range(rounds):
+        for number in range(rounds):
             for name, cluster in clusters.items():
+                log(f"round {number + 1} of {rounds}: {name}")
                 for work, sample in measure(cluster, megabytes).items():
                     found.setdefault(name, {}).setdefault(work, []).append(sample)
     return {

@@ -1,6 +1,6 @@
 """Decoding a column of framed Avro: `from_schema_registry`'s way over Arrow batches, and a row at a time.
 
-    python -m benchmarks.schema_registry --rows 200000
+    python -m benchmarks.schema_registry [--quick] [--json] [--rows 200000] [--spark]
 
 Both give the same values by the same library; what differs is how rows come to Python and go back. Without Spark:
 decoding alone, in one process, in rows a second. With ``--spark`` both as a query on ``local[2]`` (a Python UDF with
@@ -52,15 +52,8 @@ def values(rows: int) -> list[bytes]:
     return found
 
 
-def folder() -> str:
-    """A folder with the schema."""
-    place = Path(tempfile.mkdtemp())
-    (place / "1.avsc").write_text(json.dumps(SCHEMA))
-    return str(place)
-
-
-def in_process(rows: int, place: str) -> None:
-    """Decoding alone."""
+def in_process(rows: int, place: str) -> float:
+    """Decoding alone, in rows a second."""
     column = pa.array(values(rows), pa.binary())
     registry = FolderRegistry.read(place)
     schema = registry.by_id(1)
@@ -69,12 +62,11 @@ def in_process(rows: int, place: str) -> None:
     start = time.perf_counter()
     for at in range(0, rows, 10_000):
         work.decode(decoder, column[at : at + 10_000])
-    took = time.perf_counter() - start
-    print(f"decoding alone: {rows / took:,.0f} rows/s")
+    return rows / (time.perf_counter() - start)
 
 
-def in_spark(rows: int, place: str) -> None:
-    """As queries."""
+def in_spark(rows: int, place: str) -> dict[str, float]:
+    """As queries, in rows a second."""
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as f
 
@@ -96,25 +88,38 @@ def in_spark(rows: int, place: str) -> None:
             "over Arrow": lambda: from_schema_registry(frame, place, schema_id=1, mode="null"),
             "a row at a time": lambda: frame.select(by_row("value").alias("value")),
         }
-        for _ in range(2):
+        found: dict[str, float] = {}
+        sums = set()
+        for _ in range(2):  # the first time warms up
             for name, make in ways.items():
                 start = time.perf_counter()
-                total = make().agg(f.sum("value.id"), f.sum(f.size("value.tags"))).first()
-                took = time.perf_counter() - start
-                print(f"{name}: {rows / took:,.0f} rows/s, {took:.2f} s, {tuple(total)}")
+                sums.add(tuple(make().agg(f.sum("value.id"), f.sum(f.size("value.tags"))).first()))
+                found[name] = rows / (time.perf_counter() - start)
         spark.stop()
+    if len(sums) != 1:
+        raise RuntimeError(f"the two ways give different values: {sums}")
+    return found
 
 
 def main() -> None:
     """Both, as the options say."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=200_000)
-    parser.add_argument("--spark", action="store_true")
-    arguments = parser.parse_args()
-    place = folder()
-    in_process(arguments.rows, place)
-    if arguments.spark:
-        in_spark(arguments.rows, place)
+    parser.add_argument("--quick", action="store_true", help="20,000 rows")
+    parser.add_argument("--json", action="store_true", help="one object on standard output, in rows a second")
+    parser.add_argument("--rows", type=int, help="200,000")
+    parser.add_argument("--spark", action="store_true", help="as queries, too")
+    options = parser.parse_args()
+    rows = options.rows or (20_000 if options.quick else 200_000)
+    with tempfile.TemporaryDirectory() as place:
+        (Path(place) / "1.avsc").write_text(json.dumps(SCHEMA))
+        found = {"decoding alone": in_process(rows, place)}
+        if options.spark:
+            found |= in_spark(rows, place)
+    if options.json:
+        print(json.dumps(found))
+        return
+    for name, rate in found.items():
+        print(f"{name}: {rate:,.0f} rows/s")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What the effectively-once sink costs beside the one that writes at least once, without Spark around it.
 
-python -m benchmarks.spark_delivery [--broker kafka] [--rounds 5]
+    python -m benchmarks.spark_delivery [--quick] [--json] [--broker kafka] [--rounds 5] [--rows 200000]
 
 The tasks of a batch run one after the other in this process, then the driver's commit: rows of 100 bytes in four
 tasks, one each (the cost by batch: the requests) and many (the cost by row: the checksum). Shown are the medians of the
@@ -10,6 +10,7 @@ rounds, in ms of wall time for a whole batch and of CPU of the client.
 from __future__ import annotations
 
 import argparse
+import json
 import signal
 import statistics
 import sys
@@ -64,12 +65,17 @@ def effectively_once(options: WriteOptions, number: int, table: pa.RecordBatch) 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="two rounds, many are 5,000 rows")
+    parser.add_argument("--json", action="store_true", help="one object on standard output, in ms")
     parser.add_argument("--broker", choices=["odradek", "kafka"], default="odradek")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--rows", type=int, default=200_000, help="of each task (200,000)")
+    parser.add_argument("--rounds", type=int, help="5")
+    parser.add_argument("--rows", type=int, help="of each task (200,000)")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     kind: Kind = given.broker
+    rounds = given.rounds or (2 if given.quick else 5)
+    many = given.rows or (5_000 if given.quick else 200_000)
+    found: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as name:
         zookeeper = zookeeper_server("embedded", Path(name) / "zookeeper", free_ports(1)[0])
         try:
@@ -77,19 +83,24 @@ def main() -> None:
             with running_cluster([kind], Path(name) / "c", f"{zookeeper.connect}/delivery") as cluster:
                 wire.create_topic(cluster, TOPIC, partitions=3)
                 options = WriteOptions.parse({"kafka.bootstrap.servers": cluster.bootstrap, "topic": TOPIC})
-                for rows in (1, given.rows):
+                for rows in (1, many):
                     table = batch(rows)
                     for measured in (at_least_once, effectively_once):
                         times: list[tuple[float, float]] = []
-                        for number in range(given.rounds + 1):
+                        for number in range(rounds + 1):
                             begun = time.perf_counter(), time.process_time()
                             measured(options, number, table)
                             times.append((time.perf_counter() - begun[0], time.process_time() - begun[1]))
                         wall, cpu = (statistics.median(each) * 1000 for each in zip(*times[1:], strict=True))
                         title = measured.__name__.replace("_", " ")
-                        print(f"{TASKS} tasks of {rows:>7} rows, {title:<16}: {wall:7.1f} ms, CPU {cpu:7.1f} ms")
+                        found[f"{TASKS} tasks of {rows} rows, {title}"] = {"ms": wall, "cpu_ms": cpu}
         finally:
             zookeeper.stop()
+    if given.json:
+        print(json.dumps(found))
+        return
+    for name, each in found.items():
+        print(f"{name:<40}: {each['ms']:7.1f} ms, CPU {each['cpu_ms']:7.1f} ms")
 
 
 if __name__ == "__main__":

@@ -54,8 +54,8 @@ class Target(Protocol):
 
     def start(self) -> None: ...
 
-    def create_topic(self, name: str) -> None:
-        """A topic with one partition on one broker."""
+    def create_topic(self, name: str, partitions: int = 1) -> None:
+        """A topic without replicas, on one broker."""
         ...
 
     def delete_topic(self, name: str) -> None: ...
@@ -115,7 +115,7 @@ class SinkTarget:
         self._port = int(self._process.stdout.readline())
         self.start_s = time.monotonic() - began
 
-    def create_topic(self, name: str) -> None:
+    def create_topic(self, name: str, partitions: int = 1) -> None:
         pass
 
     def delete_topic(self, name: str) -> None:
@@ -203,9 +203,9 @@ class BrokerTarget:
     def _connect(self, timeout_ms: int = 30_000) -> Connection:
         return Connection(HOST, self._port, "benchmark", CLOCK, timeout_ms, timeout_ms)
 
-    def create_topic(self, name: str) -> None:
+    def create_topic(self, name: str, partitions: int = 1) -> None:
         request = CreateTopicsRequest(
-            topics=[CreatableTopic(name=name, num_partitions=1, replication_factor=1)], timeout_ms=20_000
+            topics=[CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)], timeout_ms=20_000
         )
         with self._connect() as connection:
             result = connection.call(request, 5).topics[0]

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import suite
-from benchmarks.charts import ratio_chart
-from benchmarks.suite_page import Machine, Results, Row, changes, page, shortcomings
+from benchmarks import linkedin, suite, suite_parts
+from benchmarks.charts import bar_chart, ratio_chart
+from benchmarks.suite_markdown import markdown
+from benchmarks.suite_page import page
+from benchmarks.suite_results import Machine, Results, Row, changes, shortcomings
 
 FAST = Row("produce", "MB/s", {"odradek": 80.0, "kafka": 100.0}, more_is_better=True)
 SLOW = Row("start", "s", {"odradek": 3.0, "kafka": 1.0}, spread={"odradek": (2.5, 3.5)})
@@ -19,7 +21,7 @@ OWN = Row("one <request>", "bytecodes", {"odradek": 3000.0})
 
 
 def results(*rows: Row, time: str = "2026-01-01T000000Z", quick: bool = False) -> Results:
-    return Results(time, quick, Machine(2, "Linux", "3.11", 1.5), {"part": list(rows)}, {})
+    return Results(time, quick, Machine(2, "Linux", "3.11", 1.5), {"part": list(rows)}, {}, {"part": 61})
 
 
 def test_what_falls_short_stands_first_and_the_worst_before_the_rest() -> None:
@@ -58,13 +60,14 @@ def test_a_run_is_what_was_stored(tmp_path: Path) -> None:
 def test_a_part_that_fails_is_named_and_the_others_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    good = suite.Part("good", "good", (), (), suite.of_request_path)
-    bad = suite.Part("bad", "bad", (), (), suite.of_request_path)
+    good = suite_parts.Part("good", "good", (), (), suite_parts.of_request_path)
+    bad = suite_parts.Part("bad", "bad", (), (), suite_parts.of_request_path)
 
-    def run_part(part: suite.Part, quick: bool) -> list[Row]:
+    def run_part(part: suite_parts.Part, quick: bool) -> tuple[list[Row], dict[str, str]]:
         if part is bad:
             raise RuntimeError("no <broker>")
-        return list(part.read({"produce": {"us": 50.0, "bytecodes": 3000.0}}))
+        rows = part.read({"produce": {"us": 50.0, "bytecodes": 3000.0}})
+        return list(rows), {"kafka: fetch": "too slow"}
 
     monkeypatch.setattr(suite, "run_part", run_part)
     monkeypatch.setattr(suite, "PARTS", (bad, good))
@@ -74,15 +77,18 @@ def test_a_part_that_fails_is_named_and_the_others_are_kept(
     assert ended.value.code == 1
     text = (tmp_path / "index.html").read_text()
     assert "Failed: no &lt;broker&gt;" in text
-    assert "3,000.00" in text
+    assert "<td>3,000<td>" in text
     (stored,) = tmp_path.glob("result-*.json")
-    assert json.loads(stored.read_text())["failures"] == {"bad": "no <broker>"}
+    assert json.loads(stored.read_text())["failures"] == {"bad": "no <broker>", "good: kafka: fetch": "too slow"}
     assert "bad failed" in capsys.readouterr().err
+    text = (tmp_path / "results.md").read_text()
+    assert "Failed: bad: no <broker>" in text
+    assert "| produce | bytecodes | 3,000 |" in text
 
 
 def test_what_the_parts_print_is_read() -> None:
     rows = list(
-        suite.of_data_path(
+        suite_parts.of_data_path(
             {
                 "targets": {
                     name: {"start_s": 1.0, "idle_mb": 2.0, "busy_mb": 3.0} for name in ("sink", "odradek", "kafka")
@@ -91,7 +97,10 @@ def test_what_the_parts_print_is_read() -> None:
                     "consume": {
                         "unit": "MB/s",
                         "cpu_unit": "s/GB",
-                        **{name: {"rate": 5.0, "cpu": 1.0} for name in ("sink", "odradek", "kafka")},
+                        **{
+                            name: {"rate": 5.0, "least": 4.0, "greatest": 6.0, "cpu": 1.0}
+                            for name in ("sink", "odradek", "kafka")
+                        },
                     }
                 },
             }
@@ -100,10 +109,10 @@ def test_what_the_parts_print_is_read() -> None:
     assert [(row.name, row.more_is_better) for row in rows[:2]] == [("consume", True), ("consume, CPU", False)]
     assert [set(row.values) for row in rows[1:3]] == [{"sink", "odradek", "kafka"}, {"odradek", "kafka"}]
     each = {"median": 2.0, "least": 1.0, "greatest": 3.0}
-    (row,) = suite.of_client_load({"latency": {"ms, p99": {"odradek": each, "kafka": each}}})
+    (row,) = suite_parts.of_rounds({"workloads": {"latency": {"ms, p99": {"odradek": each, "kafka": each}}}})
     assert (row.of_kafka, row.is_short, row.spread["odradek"]) == (1.0, False, (1.0, 3.0))
     held = {"500": {"resident_bytes": 6000.0, "descriptors": 3.0}}
-    rows = list(suite.of_idle_partitions({"brokers": {"odradek": held}, "objects": {"a": 1.0, "b": 2.0}}))
+    rows = list(suite_parts.of_idle_partitions({"brokers": {"odradek": held}, "objects": {"a": 1.0, "b": 2.0}}))
     assert [row.values["odradek"] for row in rows] == [6000.0, 3.0, 3.0]
 
 
@@ -113,3 +122,55 @@ def test_bars_end_on_the_side_of_what_they_are() -> None:
     assert 'x="360.0"' in chart
     assert 'x="520.0"' in chart
     assert ratio_chart({}) == ""
+
+
+def test_linkedins_figures_stand_beside_ours_in_their_table() -> None:
+    each = {"median": 500_000.0, "least": 1.0, "greatest": 3.0}
+    both = {"odradek": each, "kafka": each}
+    found = {"workloads": {"single producer, 3x sync": {"records/s": both, "CPU s/GB": both}}}
+    rows = list(suite_parts.of_replicas(found))
+    assert [row.values.get(linkedin.NAME) for row in rows] == [421_823, None]
+    assert [row.more_is_better for row in rows] == [True, False]
+    text = markdown(results(*rows))
+    assert "|  | unit | Odradek | Kafka | LinkedIn 2014 | of Kafka's |" in text
+    assert "| single producer, 3x sync | records/s | 500,000 (1.00 to 3.00) |" in text
+    assert "| single producer, 3x sync | 500,000 (47.7) | 500,000 (47.7) | 421,823 (40.2) |" in text
+    assert "<td>single producer, 3x sync<td>500,000 (47.7)" in page(results(*rows), None)
+    assert "LinkedIn" not in page(results(FAST), None)
+
+
+def test_brokers_of_one_machine_are_rows_by_their_number() -> None:
+    works = {work: {"rate": 80.0, "cpu": 2.0, "cores": 1.0} for work in ("produce", "consume")}
+    found = {f"{kind} x {count}": works for kind in ("odradek", "kafka") for count in (4, 1)}
+    rows = list(suite_parts.of_scaling(found))
+    assert [row.name for row in rows[:2]] == ["produce, 1 broker", "produce, 4 brokers"]
+    assert all(row.of_kafka == 1.0 for row in rows)
+    assert len(rows) == 8
+
+
+def test_markdown_begins_with_what_falls_short() -> None:
+    text = markdown(results(FAST, GOOD, SLOW))
+    assert text.index("Short of Kafka in 2 of 3") < text.index("start, s: 3.00") < text.index("| produce |")
+    assert "| start | s | 3.00 (2.50 to 3.50) | 1.00 | 3.00 |" in text
+
+
+def test_what_may_be_chance_is_said_to_be() -> None:
+    spread = {"odradek": (70.0, 95.0), "kafka": (90.0, 110.0)}
+    near = Row("produce", "MB/s", FAST.values, more_is_better=True, spread=spread)
+    assert (near.may_be_chance, FAST.may_be_chance, SLOW.may_be_chance) == (True, False, False)
+    apart = Row("produce", "MB/s", FAST.values, spread={**spread, "odradek": (70.0, 85.0)})
+    assert not apart.may_be_chance
+    for text in (markdown(results(near)), page(results(near), None)):
+        assert "0.80 of Kafka's, within the spread" in text
+
+
+def test_bars_of_rates_are_as_long_as_they_are() -> None:
+    chart = bar_chart({"produce": {"odradek": 40.0, "kafka": 80.0}}, "MB/s")
+    assert 'width="160.0"' in chart
+    assert 'width="320.0"' in chart
+    assert bar_chart({"produce": {"odradek": 0.0}}, "MB/s") == ""
+
+
+def test_the_full_form_fits_into_its_time() -> None:
+    assert sum(part.seconds for part in suite_parts.PARTS) < 25 * 60
+    assert all(part.limit_s > 2 * part.seconds for part in suite_parts.PARTS)
