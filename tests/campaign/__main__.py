@@ -35,7 +35,11 @@ def main() -> int:
     while True:
         directory = Path(tempfile.mkdtemp(prefix="odradek-campaign-"))
         seconds = min(options.run_seconds, max(10, (until - CLOCK.monotonic_ms()) / 1000))
-        result = run(directory, seed, seconds, ["odradek"] * options.brokers if options.brokers else None)
+        try:
+            result = run(directory, seed, seconds, ["odradek"] * options.brokers if options.brokers else None)
+        except BaseException:
+            print(f"seed {seed}, logs: {directory}", file=sys.stderr)
+            raise
         print(result, flush=True)
         if result.problems:
             print("\n".join(result.problems[:20]), f"\nlogs: {directory}", sep="\n", file=sys.stderr)

@@ -70,7 +70,7 @@ def check(history: History, final: Mapping[Place, Sequence[Found]]) -> list[str]
         *_lost(history, final),
         *_invented(history, final),
         *_doubled(history, final),
-        *_reordered(final),
+        *_reordered(history, final),
         *_undelivered(history, final),
         *_gone_back(history),
         *_half_transfers(history),
@@ -107,14 +107,18 @@ def _doubled(history: History, final: Mapping[Place, Sequence[Found]]) -> list[s
     ]
 
 
-def _reordered(final: Mapping[Place, Sequence[Found]]) -> list[str]:
-    """By the first occurrence of each: a retry may write a record again."""
+def _reordered(history: History, final: Mapping[Place, Sequence[Found]]) -> list[str]:
+    """By the first occurrence of each: a retry may write a record again.
+
+    A record that its client gave up may still come later, from where it was on its way; only acknowledged ones count.
+    """
+    acknowledged = {(one.writer, one.number) for one in history.acknowledged}
     problems = []
     for place, found in final.items():
         last: dict[str, int] = {}
         seen: set[tuple[str, int]] = set()
         for each in found:
-            if (each.writer, each.number) in seen:
+            if (each.writer, each.number) in seen or (each.writer, each.number) not in acknowledged:
                 continue
             seen.add((each.writer, each.number))
             if each.number < last.get(each.writer, -1):

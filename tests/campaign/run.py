@@ -101,7 +101,7 @@ def run(directory: Path, seed: int, seconds: float, kinds: list[Kind] | None = N
                 broker.settings["log.dirs"] += f",{disks.paths[broker.broker_id] / 'data'}"
         jumping = None if clocks.missing() else WallClocks(directory, cluster.brokers)
         try:
-            return _under_faults(cluster, zookeeper, Tools(network, jumping, disks), seed, seconds)
+            return _under_faults(cluster, zookeeper, Tools(network, jumping, disks), seed, seconds, directory)
         finally:
             cluster.stop()
     finally:
@@ -112,7 +112,9 @@ def run(directory: Path, seed: int, seconds: float, kinds: list[Kind] | None = N
             network.close()
 
 
-def _under_faults(cluster: Cluster, zookeeper: ZooKeeper, tools: Tools, seed: int, seconds: float) -> Result:
+def _under_faults(
+    cluster: Cluster, zookeeper: ZooKeeper, tools: Tools, seed: int, seconds: float, directory: Path
+) -> Result:
     cluster.start()
     rng = random.Random(seed)
     for topic, partitions in (*((queue, PARTITIONS) for queue in QUEUES), *((bank, 2) for bank in BANKS)):
@@ -127,6 +129,9 @@ def _under_faults(cluster: Cluster, zookeeper: ZooKeeper, tools: Tools, seed: in
     finally:
         workloads.close()
         faults.close()
+    if problems := check(history, final):
+        noted = [*history.commits, *history.starts, *history.acknowledged, *history.transfers.items()]
+        (directory / "history.txt").write_text("\n".join(map(str, noted)))
     return Result(
         seed,
         [broker.kind for broker in cluster.brokers],
@@ -136,5 +141,5 @@ def _under_faults(cluster: Cluster, zookeeper: ZooKeeper, tools: Tools, seed: in
         len(history.commits),
         faults.happened,
         faults.orders.given,
-        check(history, final),
+        problems,
     )
