@@ -193,25 +193,26 @@ class Purgatory(Generic[T]):
             self._reaper = Worker(reaper, self._reap, timer.clock, interrupt=timer.wakeup, workers=workers)
             self._reaper.start()
 
-    def try_complete_else_watch(self, operation: T, keys: Sequence[Hashable]) -> bool:
+    def try_complete_else_watch(self, operation: T, keys: Sequence[Hashable], *, has_looked: bool = False) -> bool:
         """Complete `operation` now, or watch it by every key until it completes or expires.
 
         Returns True only if this call completed it. An event that fires between the first check and the registration
-        would be missed, so it checks once more after registering: from then on every event sees the operation. Raises
-        ValueError without a key.
+        would be missed, so it checks once more after registering: from then on every event sees the operation. That
+        check is the only one if the caller `has_looked` itself whether the operation has to wait. Raises ValueError
+        without a key.
         """
         if not keys:
             raise ValueError("an operation is watched by one key at least")
         if operation.lock is not None:
             with operation.lock:
-                if operation.try_complete():
+                if not has_looked and operation.try_complete():
                     return True
                 number = self._watch(operation, keys)
                 if operation.try_complete():
                     return True
         else:
             operation._check = _CHECKING  # nobody else knows the operation yet
-            if operation.try_complete():
+            if not has_looked and operation.try_complete():
                 return True
             number = self._watch(operation, keys)
             if operation.check_by_turns():

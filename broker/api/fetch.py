@@ -97,33 +97,37 @@ def handle(call: Call[FetchRequest]) -> FetchResponse | None:
     )
     if context.error is not _NONE:
         return FetchResponse(error_code=context.error)
-    keys: dict[TopicPartition, PartitionKey] = {}
+    keys: list[PartitionKey] = []
     entries: list[FetchEntry] = []
     failed: list[Answer] = []
     readable: dict[str, bool] = {}
     for key, wanted in context.partitions():
         error = _NONE
-        topic = key.topic
+        topic, _, number = key
         if topic is None:
             error = ErrorCode.UNKNOWN_TOPIC_ID
         elif not may_read_all and (is_follower or not _may_read(call, topic, readable)):
             error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        elif snapshot.partition(topic, key.partition) is None:
+        elif snapshot.partition(topic, number) is None:
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if error is not _NONE:
-            failed.append((key, _error_answer(key.partition, error)))
+            failed.append((key, _error_answer(number, error)))
             continue
         assert topic is not None
-        tp = TopicPartition(topic, key.partition)
-        keys[tp] = key
-        entries.append((tp, wanted))
+        keys.append(key)
+        entries.append((TopicPartition(topic, number), wanted))
     params = _params(call, replica_id)
+    exempt = is_follower and may_read_all
 
     def respond(results: list[tuple[TopicPartition, LogReadResult]]) -> None:
         answers = failed.copy()
-        for tp, result in results:
-            answers.append((keys[tp], _answer(call, tp, result, is_follower)))
-        _respond(call, context, answers, replica_id, exempt=is_follower and may_read_all)
+        # Of a client with quotas everything counts, also what it will not be sent.
+        leaves_out = exempt or not call.has_quotas
+        for key, (tp, result) in zip(keys, results, strict=True):
+            if not result.size and leaves_out and result.is_nothing and context.is_known(key, result):
+                continue
+            answers.append((key, _answer(call, tp, result, is_follower)))
+        _respond(call, context, answers, replica_id, exempt=exempt)
 
     if entries:
         broker.replica_manager.fetch_messages(params, entries, respond)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from broker.replication.results import FetchPartitionData
+from broker.replication.results import FetchPartitionData, LogReadResult
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.fetch import PartitionData
 from network.protocol.uuids import ZERO_UUID
@@ -269,6 +269,10 @@ class FetchContext:
         """What to read, in order."""
         raise NotImplementedError
 
+    def is_known(self, key: PartitionKey, result: LogReadResult) -> bool:
+        """Whether `finish` would leave out the answer of a read that found nothing, so that it need not be made."""
+        return False
+
     def finish(self, answers: Sequence[Answer]) -> tuple[ErrorCode, int, Sequence[Answer]]:
         """(top-level error, session id, what to send of `answers`); updates the session."""
         raise NotImplementedError
@@ -335,6 +339,13 @@ class IncrementalContext(FetchContext):
 
     def partitions(self) -> Iterable[Wanted]:
         return self._wanted
+
+    def is_known(self, key: PartitionKey, result: LogReadResult) -> bool:
+        # Without the lock: only `finish` changes what was sent, and it refuses all but the newest request.
+        cached = self._session.partitions.get(self._session.identity(key))
+        return cached is None or (
+            cached.high_watermark == result.high_watermark and cached.log_start_offset == result.log_start_offset
+        )
 
     def finish(self, answers: Sequence[Answer]) -> tuple[ErrorCode, int, Sequence[Answer]]:
         session = self._session

@@ -85,7 +85,7 @@ class ReplicaMetrics:
         self._metrics = metrics
         # A deque takes and gives single entries without a lock.
         self._appends: deque[tuple[str, int, int]] = deque()
-        self._reads: deque[str] = deque()
+        self._reads: deque[str | tuple[str, int]] = deque()
         self._sent: deque[tuple[str, int]] = deque()
         self._flush_lock = threading.Lock()
         self.all_topics = TopicMeters(metrics, None)
@@ -116,10 +116,10 @@ class ReplicaMetrics:
         if len(appends) >= _PENDING_BOUND:
             self.flush()
 
-    def fetch_requested(self, topic: str) -> None:
-        """One read of one partition."""
+    def fetch_requested(self, topic: str, count: int = 1) -> None:
+        """So many reads of partitions."""
         reads = self._reads
-        reads.append(topic)
+        reads.append(topic if count == 1 else (topic, count))
         if len(reads) >= _PENDING_BOUND:
             self.flush()
 
@@ -166,9 +166,10 @@ class ReplicaMetrics:
                 meters.total_produce.mark(count)
                 meters.bytes_in.mark(size * count)
                 meters.messages_in.mark(messages * count)
-        for topic, count in reads.items():
+        for read, count in reads.items():
+            topic, times = (read, 1) if isinstance(read, str) else read
             for meters in self._both(topic):
-                meters.total_fetch.mark(count)
+                meters.total_fetch.mark(count * times)
         for (topic, size), count in sent.items():
             for meters in self._both(topic):
                 meters.bytes_out.mark(size * count)

@@ -13,6 +13,7 @@ from broker.coordinator.internal_topic_names import INTERNAL_TOPICS
 from broker.fetching.replica_selector import ReplicaSelector
 from broker.replication import partition_reads
 from broker.replication.follower.fetcher_manager import FetcherManager
+from broker.replication.idle_reads import idle_read
 from broker.replication.isr.changes import maybe_shrink_isr
 from broker.replication.log_dirs import future_log
 from broker.replication.log_dirs.high_watermarks import HighWatermarkCheckpoints
@@ -342,7 +343,7 @@ class ReplicaManager:
             result.release()
         positions = [result.fetch_offset_metadata for _, result in results]
         operation = DelayedFetch(params, entries, positions, self, callback)
-        self.delayed.fetch.try_complete_else_watch(operation, [tp for tp, _ in entries])
+        self.delayed.fetch.try_complete_else_watch(operation, [tp for tp, _ in entries], has_looked=True)
 
     def read_from_log(
         self, params: FetchParams, entries: Sequence[FetchEntry], update_followers: bool
@@ -351,14 +352,24 @@ class ReplicaManager:
         now = self.clock.wall_ms() if params.replica_id >= 0 else 0
         limit = params.max_bytes
         min_one_message = not params.hard_max_bytes
+        slots = self.partitions.slots if params.replica_id >= 0 else None
+        idle: dict[str, int] = {}
         results = []
         for tp, data in entries:
+            if slots is not None and type(slot := slots.get(tp)) is Partition:
+                nothing = idle_read(slot, params, data, now, update_followers)
+                if nothing is not None:
+                    idle[tp.topic] = idle.get(tp.topic, 0) + 1
+                    results.append((tp, nothing))
+                    continue
             result = self._read_one(tp, params, data, limit, min_one_message, now, update_followers)
             size = result.size
             if size:
                 min_one_message = False
                 limit = limit - size if limit > size else 0
             results.append((tp, result))
+        for topic, count in idle.items():
+            self.metrics.fetch_requested(topic, count)
         return results
 
     def _read_one(

@@ -174,6 +174,16 @@ class LogReadResult:
         self.diverging_epoch = diverging_epoch
         self.preferred_read_replica = preferred_read_replica
 
+    @property
+    def is_nothing(self) -> bool:
+        """No records, and no error, divergence or other replica to tell of."""
+        return (
+            not self.size
+            and self.error is ErrorCode.NONE
+            and self.diverging_epoch is None
+            and self.preferred_read_replica < 0
+        )
+
     def release(self) -> None:
         """Give the records back unsent."""
         records = self.records

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from broker.replication.metrics import ReplicaMetrics
+from broker.replication.partition import Partition
 from broker.replication.partition_reads import find_divergence
 from broker.replication.partitions import Partitions
 from broker.replication.replica_traffic import ReplicaTraffic
-from broker.replication.results import FetchEntry, FetchParams, LogReadResult
+from broker.replication.results import FetchEntry, FetchParams, FetchPartitionData, LogReadResult
 from log.fetch_data import FetchIsolation
 from log.offset_metadata import LogOffsetMetadata
 from log.topic_partition import TopicPartition
@@ -55,8 +56,12 @@ class DelayedFetch(DelayedOperation):
     def try_complete(self) -> bool:
         accumulated = 0
         params = self._params
+        slots = self._replicas.partitions.slots
         for (tp, data), start in zip(self._entries, self._positions, strict=True):
             if start is None or start.message_offset < 0:
+                continue
+            slot = slots.get(tp)
+            if type(slot) is Partition and self._is_as_it_was(slot, data, start):
                 continue
             try:
                 partition = self._replicas.partitions.get_or_raise(tp)
@@ -91,6 +96,21 @@ class DelayedFetch(DelayedOperation):
         if accumulated >= params.min_bytes:
             return self.force_complete()
         return False
+
+    def _is_as_it_was(self, partition: Partition, data: FetchPartitionData, start: LogOffsetMetadata) -> bool:
+        """Whether the leader and its epoch still are those of the fetch, and the log ends at the very place of it.
+
+        A look without the lock: who changes any of this looks at the operation afterwards.
+        """
+        log = partition.log
+        return (
+            log is not None
+            and not log.offline
+            and self._params.isolation is FetchIsolation.LOG_END
+            and data.current_leader_epoch == partition.leader_epoch
+            and partition.leader_id == partition.environment.broker_id
+            and log.local.end == start
+        )
 
     def on_complete(self) -> None:
         results = self._replicas.read_from_log(self._params, self._entries, update_followers=False)
