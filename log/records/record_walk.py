@@ -5,36 +5,27 @@ record. Producers mostly send records of equal shape, so after a few records of 
 takes the positions of all length bytes of one record and compares that column of bytes for all following records at
 once, by strided slices. If the length prefix is the same in every stride then the strides are the records, by
 induction; if the inner lengths are the same too then the records are well-formed like the first. A run ends where a
-column differs, and the plain walk goes on from there, so both ways accept exactly the same bytes.
+column differs, and the plain walk goes on from there, so both ways accept exactly the same bytes. Records of differing
+sizes are looked at by columns in another way, in `log.records.uneven_walk`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from log.errors import InvalidRecordError
+from log.records.columns import CONTINUED, count_up, extremes
+from log.records.uneven_walk import MIN_RECORDS, walk_uneven
 from log.records.varint import decode_varint, decode_varlong
 
 _MIN_RUN = 8
 """A run shorter than this costs more than walking."""
 _BACKOFF = 64
 """How many records are walked after a run that was too short before the next is tried."""
-
-_ODD = bytes(range(1, 256, 2))
-_CONTINUED = bytes(range(0x80, 0x100))
-_CASTS: dict[int, tuple[Literal["B", "H", "I", "Q"], int]] = {
-    1: ("B", 1),
-    2: ("H", 2),
-    3: ("I", 4),
-    4: ("I", 4),
-    5: ("Q", 8),
-    6: ("Q", 8),
-    7: ("Q", 8),
-    8: ("Q", 8),
-}
-"""For a width in bytes: the integer type that holds it, and its size."""
+_BACKOFF_UNEVEN = 1024
+"""The same after records of differing sizes could not be looked at by columns, which costs more to find out."""
 
 
 class WalkResult(NamedTuple):
@@ -116,8 +107,8 @@ def _walk(data: bytes | bytearray, count: int, position: int, end: int) -> WalkR
     index = 0
     largest, smallest = -(2**63), 2**63
     in_sequence, null_keys = True, False
-    previous_size = same_size = 0
-    next_try = 3
+    previous_size = same_size = changes = 0
+    next_try, next_uneven = 3, 0
     while index < count:
         start = position
         # The two-byte forms cover nearly all fields, so they are spelled out.
@@ -189,6 +180,19 @@ def _walk(data: bytes | bytearray, count: int, position: int, end: int) -> WalkR
         size = record_end - start
         if size != previous_size:
             previous_size, same_size = size, 0
+            changes += 1
+            if changes >= 4 and index >= next_uneven and count - index >= MIN_RECORDS:
+                found = walk_uneven(data, position, end, index, count - index)
+                if found is None:
+                    next_uneven = index + _BACKOFF_UNEVEN
+                else:
+                    index += found.records
+                    position = found.end
+                    largest = max(largest, found.max_timestamp_delta)
+                    smallest = min(smallest, found.min_timestamp_delta)
+                    in_sequence = in_sequence and found.offsets_in_sequence
+                    null_keys = null_keys or found.null_keys
+                changes = 0
             continue
         same_size += 1
         if same_size >= 2 and index >= next_try and count - index >= _MIN_RUN:
@@ -201,7 +205,7 @@ def _walk(data: bytes | bytearray, count: int, position: int, end: int) -> WalkR
                 position = start + length * size
                 largest, smallest = max(largest, high), min(smallest, low)
                 in_sequence = in_sequence and sequential
-                previous_size = 0
+                previous_size = changes = 0
     if position != end:
         raise InvalidRecordError(f"{end - position} bytes are left behind the {count} declared records")
     return WalkResult(largest, smallest, in_sequence, null_keys) if count else WalkResult(0, 0, True, False)
@@ -240,13 +244,13 @@ def _run(data: bytes | bytearray, start: int, size: int, index: int, limit: int)
     for field in (timestamps, offsets):
         found = [data[start + position : start + limit * size : size] for position in field]
         # Each number must take as many bytes as the first record's.
-        if not found[-1].isascii() or any(column.translate(None, _CONTINUED) for column in found[:-1]):
+        if not found[-1].isascii() or any(column.translate(None, CONTINUED) for column in found[:-1]):
             return _shorter_run(data, start, size, index, field, found)
         columns.append(found)
-    high_low = _extremes(columns[0])
+    high_low = extremes(columns[0])
     if high_low is None:
         return None
-    return limit, *high_low, _counts_up(columns[1], index)
+    return limit, *high_low, count_up(columns[1], index)
 
 
 def _shorter_run(
@@ -282,51 +286,3 @@ def _layout(data: bytes | bytearray, start: int) -> tuple[list[int], range, rang
         length, position = number(position)
         position += max(0, length)
     return fixed, timestamps, offsets
-
-
-def _extremes(columns: Sequence[bytes | bytearray]) -> tuple[int, int] | None:
-    """The largest and the smallest number, whose bytes stand in `columns`; None when one is negative or too long."""
-    first = columns[0]
-    width = len(columns)
-    if width not in _CASTS or len(first.translate(None, _ODD)) != len(first):
-        return None
-    if all(column.count(column[:1]) == len(column) for column in columns):
-        only = decode_varlong(bytes(column[0] for column in columns), 0)[0]
-        return only, only
-    if width == 1:
-        different = set(first)  # few, so that one pass over the column is enough
-        return max(different) >> 1, min(different) >> 1
-    # All rows have the same continuation bits, so as little-endian integers they are in the order of the numbers.
-    kind, step = _CASTS[width]
-    rows = bytearray(step * len(first))
-    for place, column in enumerate(columns):
-        rows[place::step] = column
-    numbers = memoryview(rows).cast(kind)
-    seen = set(numbers)
-    high = decode_varlong(max(seen).to_bytes(step, "little"), 0)[0]
-    low = decode_varlong(min(seen).to_bytes(step, "little"), 0)[0]
-    return high, low
-
-
-# The bytes of the offset deltas 0, 1, 2 and so on, by place and width.
-_ONE_BYTE = (bytes(range(0, 0x80, 2)),)
-_TWO_BYTES = (bytes((n << 1) & 0x7F | 0x80 for n in range(8192)), bytes(n >> 6 for n in range(8192)))
-
-
-def _counts_up(columns: Sequence[bytes | bytearray], first: int) -> bool:
-    last = first + len(columns[0])
-    match len(columns):
-        case 1:
-            expected: tuple[bytes, ...] = _ONE_BYTE
-        case 2:
-            expected = _TWO_BYTES
-        case 3:
-            numbers = range(first, last)
-            return columns == [
-                bytes((n << 1) & 0x7F | 0x80 for n in numbers),
-                bytes((n >> 6) & 0x7F | 0x80 for n in numbers),
-                bytes((n >> 13) & 0xFF for n in numbers),
-            ]
-        case _:
-            return False
-    return all(column == table[first:last] for column, table in zip(columns, expected, strict=True))

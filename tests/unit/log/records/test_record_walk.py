@@ -8,9 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from log.errors import InvalidRecordError
+from log.records import record_walk
 from log.records.batch import RecordBatch
 from log.records.record import BatchBuilder, Record, iter_records
 from log.records.record_walk import WalkResult, _walk, walk_records
+from log.records.uneven_walk import walk_uneven
+from log.records.varint import decode_varint
 
 
 def _batch(records: list[tuple[Any, ...]]) -> RecordBatch:
@@ -187,3 +190,79 @@ def test_records_in_the_middle_of_a_request(around: bytes, count: int) -> None:
                 walk_records(request, count, start, end)
         else:
             assert walk_records(request, count, start, end) == expected
+
+
+def _outcome(data: bytes, count: int) -> WalkResult | None:
+    try:
+        return walk_records(data, count)
+    except InvalidRecordError:
+        return None
+
+
+def _by_record(data: bytes, count: int, monkeypatch: pytest.MonkeyPatch) -> WalkResult | None:
+    with monkeypatch.context() as patch:
+        patch.setattr(record_walk, "walk_uneven", lambda *_: None)
+        patch.setattr(record_walk, "_run", lambda *_: None)
+        return _outcome(data, count)
+
+
+def _uneven(
+    rng: random.Random, count: int, sizes: tuple[int, int], keys: float, times: int, gaps: float
+) -> RecordBatch:
+    return _batch(
+        [
+            (
+                10**12 + rng.randint(-times, times),
+                bytes(rng.randrange(64)) if rng.random() < keys else None,
+                bytes(rng.randint(*sizes)),
+                (),
+                int(rng.random() < gaps),
+            )
+            for _ in range(count)
+        ]
+    )
+
+
+@pytest.mark.parametrize("count", [40, 4000])
+@pytest.mark.parametrize("sizes", [(0, 130), (50, 80), (500, 1500), (8000, 8300)], ids=str)
+@pytest.mark.parametrize("keys", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize(("times", "gaps"), [(0, 0.0), (50, 0.01), (10**5, 0.0), (10**9, 0.001), (10**11, 0.0)])
+def test_records_of_differing_sizes(
+    count: int, sizes: tuple[int, int], keys: float, times: int, gaps: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = min(count, 1_000_000 // sizes[1])
+    batch = _uneven(random.Random(count), count, sizes, keys, times, gaps)
+    data = bytes(batch.payload)
+    found = _outcome(data, count)
+    assert found is not None
+    assert found == _by_record(data, count, monkeypatch)
+
+
+@pytest.mark.parametrize("keys", [0.0, 0.5, 1.0])
+def test_columns_find_the_same_faults(keys: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other values of every byte in front of some records that are looked at by columns, and of the byte before."""
+    count = 90
+    batch = _uneven(random.Random(1), count, (40, 90), keys, 100, 0.0)
+    data = bytes(batch.payload)
+    starts = [0]
+    for _ in range(count):
+        length, behind = decode_varint(data, starts[-1])
+        starts.append(behind + length)
+    looked_at = walk_uneven(data, starts[10], len(data), 10, 75)
+    assert looked_at is not None
+    assert looked_at.records == 75
+    for record in (12, 30, 66, 89):
+        for at in range(starts[record] - 1, starts[record] + 11):
+            for byte in (*range(0, 256, 7), 1, 2, 3, 0x7F, 0x80, 0x81, 0xFF):
+                damaged = data[:at] + bytes([byte]) + data[at + 1 :]
+                assert _outcome(damaged, count) == _by_record(damaged, count, monkeypatch), (record, at, byte)
+
+
+def test_what_columns_cannot_do_is_left_to_the_plain_walk() -> None:
+    rng = random.Random(2)
+    with_headers = [(1000, None, bytes(rng.randrange(500)), [("h", b"x")] * (i % 20 == 7), 0) for i in range(100)]
+    nulls = [(1000, b"k", None if i == 50 else bytes(i), (), 0) for i in range(100)]
+    long_keys = [(1000, bytes(60 + i), bytes(i), (), 0) for i in range(100)]
+    for records in (with_headers, nulls, long_keys):
+        batch = _batch(records)
+        assert walk_records(bytes(batch.payload), 100) == _expected(batch)
