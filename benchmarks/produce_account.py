@@ -1,126 +1,130 @@
-"""Where the broker's CPU goes in a produce of large batches: a table of every part, by sampling with native frames.
+"""Where a broker's CPU goes: every part of produce, consume and small requests of a real client, in one table.
 
-    python -m benchmarks.produce_account [--requests N] [--size BYTES]
+    python -m benchmarks.produce_account [--quick] [--json] [--only TEXT] [--data-dir DIR]
 
-Needs Linux's `perf`. As in `benchmarks.request_path` the reader of a whole broker is driven from here; a second thread
-sends Produce requests of about 1 MB one after the other, as a client does that always has a batch ready, and `perf`
-samples only the thread that serves. Each sample belongs to one part: to the system call that it is in, else to the
-library that it is in. The data goes to the directory of temporary files (`TMPDIR`).
+Needs Linux's `perf`. The client (confluent-kafka, as in `benchmarks.data_path`) is this process, the broker another;
+while a workload runs `perf` samples all threads of the broker with their native frames. Each sample belongs to one
+part: to the system call that it is in, else to the library that it is in. A figure is the part's share of the CPU that
+the system counted for the broker, over the records' bytes (s a GB) or over the requests (us).
 """
 
 from __future__ import annotations
 
 import argparse
-import signal
-import subprocess
+import json
+import os
+import sys
 import tempfile
-import threading
-import time
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from benchmarks.request_path import PRODUCE, DrivenConnection, batch, driven_broker, frames_of, produce, start_embedded
+from rich.console import Console
+from rich.table import Table
 
-BATCH_BYTES = 980_000  # a processor itself serves requests of up to 1 MiB
-RECORD_OVERHEAD = 12
-# The first that matches a symbol of the stack, from the innermost on.
-CALLS = {
-    "sys_pwrite64": "write to the log file",
-    "sys_pwritev": "write to the log file",
-    "sys_recvfrom": "read from the socket",
-    "sys_sendto": "answer",
-    "sys_select": "waiting for bytes",
-    "sys_pselect6": "waiting for bytes",
-    "sys_futex": "locks",
-    "asm_exc_page_fault": "page faults",
-    "sys_": "other system calls",
-}
-LIBRARIES = {
-    "_crc32c": "CRC",
-    "libpython": "the interpreter",
-    "python": "the interpreter",
-    "libc": "C library (copies, zeroes, memory)",
-    "vdso": "clock",
-    "[kernel": "kernel, outside a call",
-}
+from benchmarks.data_path import GB, consume, make_targets, produce_batches, produce_singly
+from benchmarks.native_samples import sampled
+from benchmarks.targets import Target, cpu_seconds
+
+WARM_UP_SHARE = 0.2
 
 
-def part_of(stack: Sequence[tuple[str, str]]) -> str:
-    """The part that a sample belongs to; `stack` has symbol and library, the innermost frame first."""
-    for symbol, _ in stack:
-        for call, part in CALLS.items():
-            if call in symbol:
-                return part
-    library = stack[0][1] if stack else ""
-    return next((part for name, part in LIBRARIES.items() if name in library), library or "unknown")
+@dataclass(frozen=True)
+class Workload:
+    """Something that a client does with `count` records of `size` bytes; `done` is what a figure is divided by."""
+
+    name: str
+    unit: str
+    work: Callable[[Target, str, int, int], float]
+    size: int
+    count: int
+
+    @property
+    def done(self) -> float:
+        return self.count / 1e6 if self.unit == "us" else self.count * self.size / GB
 
 
-def parts(script: str) -> Counter[str]:
-    """Samples by part, of what `perf script -F ip,sym,dso` prints."""
-    counts: Counter[str] = Counter()
-    for sample in script.split("\n\n"):
-        stack = []
-        for line in sample.strip().splitlines():
-            symbol, _, library = line.strip().partition(" ")[2].rpartition(" (")
-            stack.append((symbol, library.removesuffix(")").rsplit("/", 1)[-1]))
-        if stack:
-            counts[part_of(stack)] += 1
-    return counts
+def workloads(scale: float) -> list[Workload]:
+    large, small = int(2_000_000 * scale), int(4_000_000 * scale)
+    singly = partial(produce_singly, connections=1)
+    return [
+        Workload("produce 1000 B", "s/GB", produce_batches, 1000, large),
+        Workload("consume 1000 B", "s/GB", consume, 1000, large),
+        Workload("produce 100 B", "s/GB", produce_batches, 100, small),
+        Workload("consume 100 B", "s/GB", consume, 100, small),
+        Workload("one record a request", "us", singly, 100, int(100_000 * scale)),
+    ]
 
 
-def serve(path: DrivenConnection, frame: bytes, requests: int) -> float:
-    """CPU seconds of this thread for so many requests."""
+def measure(target: Target, workload: Workload, topic: str, directory: Path) -> dict[str, Any]:
+    """Rate, CPU and its parts. What is consumed was produced into `topic` before."""
+    if workload.work is not consume:
+        workload.work(target, topic, workload.size, int(workload.count * WARM_UP_SHARE))
+    used = seconds = 0.0
 
-    def send() -> None:
-        for _ in range(requests):
-            path.send(frame)
+    def work() -> None:
+        nonlocal used, seconds
+        before = cpu_seconds(target.pid)
+        seconds = workload.work(target, topic, workload.size, workload.count)
+        used = cpu_seconds(target.pid) - before
 
-    sender = threading.Thread(target=send)
-    sender.start()
-    began = time.thread_time()
-    while path.serve_what_comes(0.5) or sender.is_alive():
-        pass
-    spent = time.thread_time() - began
-    sender.join()
-    path.receive(requests)
-    return spent
+    counts = sampled(target.pid, work, directory / "samples")
+    cost = used / workload.done
+    rate = workload.count / seconds * (1 if workload.unit == "us" else workload.size / 1e6)
+    return {
+        "rate": rate,
+        "cpu": cost,
+        "unit": workload.unit,
+        "samples": counts.total(),
+        "parts": {part: cost * count / counts.total() for part, count in counts.most_common()},
+    }
+
+
+def show(found: dict[str, dict[str, Any]]) -> None:
+    table = Table(title="CPU of the broker")
+    table.add_column("part")
+    for name, each in found.items():
+        table.add_column(f"{name}, {each['unit']}", justify="right")
+    parts = {part: cost for each in reversed(found.values()) for part, cost in each["parts"].items()}
+    first = next(iter(found.values()))["parts"]
+    for part in sorted(parts, key=lambda part: -first.get(part, 0)):
+        costs = (each["parts"].get(part) for each in found.values())
+        table.add_row(part, *("" if cost is None else f"{cost:.3f}" for cost in costs))
+    table.add_section()
+    table.add_row("sum", *(f"{each['cpu']:.2f}" for each in found.values()))
+    table.add_row("rate, MB/s or requests/s", *(f"{each['rate']:,.0f}" for each in found.values()))
+    table.add_row("samples", *(f"{each['samples']:,}" for each in found.values()))
+    Console(width=140).print(table)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.produce_account", description=__doc__.split("\n")[0])
-    parser.add_argument("--requests", type=int, default=1000, help="so many of about 1 MB (1000)")
-    parser.add_argument("--size", type=int, default=1000, help="bytes of a record's value (1000)")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the records, under a minute")
+    parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    parser.add_argument("--only", default="", help="only workloads whose name contains this text")
+    parser.add_argument("--data-dir", type=Path, help="where the broker keeps its data (default: a temporary folder)")
     options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory(prefix="produce-account-") as name:
-        directory = Path(name)
-        server = start_embedded(directory)
-        try:
-            with driven_broker(directory, server.connect) as path:
-                frame = frames_of(
-                    PRODUCE, produce(batch(BATCH_BYTES // (options.size + RECORD_OVERHEAD), options.size)), 1
-                )
-                serve(path, frame, 20)
-                samples = directory / "samples"
-                perf = subprocess.Popen(
-                    ["perf", "record", "-F", "1999", "-g", "-t", str(threading.get_native_id()), "-o", str(samples)],
-                    stderr=subprocess.DEVNULL,
-                )
-                time.sleep(1)
-                spent = serve(path, frame, options.requests)
-                perf.send_signal(signal.SIGINT)
-                perf.wait()
-        finally:
-            server.stop()
-        done = subprocess.run(
-            ["perf", "script", "-F", "ip,sym,dso", "-i", str(samples)], capture_output=True, text=True, check=True
-        )
-    found = parts(done.stdout)
-    gigabytes = len(frame) * options.requests / 1e9
-    print(f"{spent / gigabytes:.2f} s of CPU a GB, {found.total()} samples\n\n| part | of it | s a GB |\n|---|---|---|")
-    for part, count in found.most_common():
-        share = count / found.total()
-        print(f"| {part} | {share:.1%} | {share * spent / gigabytes:.3f} |")
+    found: dict[str, dict[str, Any]] = {}
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=options.data_dir, prefix="account-")))
+        target = make_targets(["odradek"], directory, stack, lambda text: print(text, file=sys.stderr))[0]
+        target.start()
+        for each in workloads(0.1 if options.quick else 1):
+            topic = f"account-{each.size}" if each.unit != "us" else "account-singly"
+            if each.work is not consume:
+                target.create_topic(topic)
+            elif options.only and each.name in options.only:
+                produce_batches(target, topic, each.size, each.count)
+            if options.only in each.name:
+                found[each.name] = measure(target, each, topic, directory)
+    if options.json:
+        print(json.dumps({"load": os.getloadavg()[0], "workloads": found}))
+    else:
+        print(f"load average {os.getloadavg()[0]:.1f}")
+        show(found)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.produce_account import parts
+from benchmarks.native_samples import parts
 
 SCRIPT = """\
     ffffffff81 copy_folio_from_iter_atomic ([kernel.kallsyms])
