@@ -61,7 +61,7 @@ class Scale:
     small_records: int
 
 
-FULL = Scale(3, 200, 800_000)
+FULL = Scale(3, 200, 1_000_000)
 QUICK = Scale(1, 10, 20_000)
 
 BY_SHAPE = {

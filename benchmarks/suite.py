@@ -1,7 +1,7 @@
 """All benchmarks that compare, one after the other, and one page of what they say: `make bench`.
 
     python -m benchmarks.suite [--quick] [--parts NAMES] [--against FILE] [--directory build/bench] [--markdown FILE]
-                               [--docs]
+                               [--docs] [--stored FILE]
 
 About twenty minutes on two cores; `--quick` takes about a minute and only shows that everything runs. Each part is a
 module of this package with `--json`. Odradek, Apache Kafka 3.9.1 and, where there is one, the bare sink take turns in
@@ -11,7 +11,8 @@ Kafka, then what has changed since the last stored run (or that of `--against`),
 
 Runs are compared by their ratios to Kafka in the same run, because machines and their other work differ between runs.
 A part that fails, or is not done in time, is named on the page, and so is a workload of one; the rest goes on, and the
-command ends with 1. What is there is written after every part, so an interrupted run is worth something too.
+command ends with 1. What is there is written after every part, so an interrupted run is worth something too: with
+`--stored` it is that run, parts of `--parts` are run (again) and put into it, and without these it is only shown.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.bounded import run_bounded
@@ -32,7 +32,7 @@ from benchmarks.rounds import log, told
 from benchmarks.suite_markdown import markdown
 from benchmarks.suite_page import page
 from benchmarks.suite_parts import PARTS, Part
-from benchmarks.suite_results import Machine, Results, Row
+from benchmarks.suite_results import Results, Row
 from tests.support.paths import ROOT
 
 DIRECTORY = ROOT / "build" / "bench"
@@ -68,14 +68,16 @@ def run_part(part: Part, quick: bool) -> tuple[list[Row], dict[str, str]]:
     return list(part.read(found)), found.pop("failures", {})
 
 
-def run(parts: Sequence[Part], quick: bool, output: Output) -> Results:
-    results = Results(datetime.now(UTC).strftime("%Y-%m-%dT%H%M%SZ"), quick, Machine.here(), {}, {})
+def run(parts: Sequence[Part], results: Results, output: Output) -> None:
+    """Puts them into `results`."""
+    quick = results.quick
     begun = time.monotonic()
     for number, part in enumerate(parts, 1):
         expected = "" if quick else f", about {part.seconds} s"
         so_far = f"{time.monotonic() - begun:.0f} s so far"
         log(f"[{number}/{len(parts)}] {part.name}: python -m {part.module} ... ({so_far}{expected})")
         began = time.monotonic()
+        results.forget(part.name)
         try:
             results.parts[part.name], failures = run_part(part, quick)
             results.failures.update({f"{part.name}: {name}": text for name, text in failures.items()})
@@ -84,14 +86,13 @@ def run(parts: Sequence[Part], quick: bool, output: Output) -> Results:
         results.seconds[part.name] = round(time.monotonic() - began)
         log(f"[{number}/{len(parts)}] {part.name}: {results.seconds[part.name]} s")
         output.write(results)
-    return results
 
 
-def last_stored(directory: Path, quick: bool) -> Results | None:
-    """The newest run of the same form."""
+def last_stored(directory: Path, results: Results) -> Results | None:
+    """The newest run of the same form that is older."""
     for path in sorted(directory.glob("result-*.json"), reverse=True):
         found = Results.of_json(path.read_text())
-        if found.quick is quick:
+        if found.quick is results.quick and found.time < results.time:
             return found
     return None
 
@@ -105,18 +106,20 @@ def main() -> None:
     parser.add_argument("--directory", type=Path, default=DIRECTORY, help="where results and page go")
     parser.add_argument("--markdown", type=Path, help="where the tables go as Markdown (results.md beside the page)")
     parser.add_argument("--docs", action="store_true", help="put the tables into docs/performance.md, too")
+    parser.add_argument("--stored", type=Path, help="a stored result to show, and to put --parts into")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the running part is ended
     # A number in a name has a comma of its own.
-    wanted = [part for part in PARTS if options.parts is None or part.name in options.parts]
-    if not wanted:
-        parser.error(f"no such part: {options.parts}")
-    wanted = [part for part in wanted if not options.quick or part.quick is not None]
+    names = options.parts or ("" if options.stored else ",".join(part.name for part in PARTS))
+    wanted = [part for part in PARTS if part.name in names]
+    if names and not wanted:
+        parser.error(f"no such part: {names}")
     options.directory.mkdir(parents=True, exist_ok=True)
+    results = Results.of_json(options.stored.read_text()) if options.stored else Results.new(options.quick)
     before = Results.of_json(options.against.read_text()) if options.against else None
-    before = before or last_stored(options.directory, options.quick)
+    before = before or last_stored(options.directory, results)
     output = Output(options.directory, options.markdown or options.directory / "results.md", before)
-    results = run(wanted, options.quick, output)
+    run([part for part in wanted if not results.quick or part.quick is not None], results, output)
     print(output.write(results))
     if options.docs:
         replace_section(DOCUMENT, HEADING, markdown(results))

@@ -126,7 +126,7 @@ PARTS = (
     Part("clients", "benchmarks.client_load", (), ("--quick", "--targets", "sink,odradek"), of_rounds, 230),
     Part("connections", "benchmarks.connections", (), ("--quick", "--targets", "sink,odradek"), of_rounds, 60),
     Part("groups", "benchmarks.group_load", (), ("--quick", "--targets", "odradek"), of_rounds, 60),
-    Part("three brokers", "benchmarks.replicas", (), ("--quick",), of_replicas, 200),
+    Part("three brokers", "benchmarks.replicas", (), ("--quick",), of_replicas, 230),
     Part("1,000 partitions", "benchmarks.failover", ("--rounds", "1"), None, of_failover, 80),
     Part("5,000 partitions", "benchmarks.failover", ("--rounds", "1", "--partitions", "5000"), None, of_failover, 240),
     Part("idle partitions", "benchmarks.idle_partitions", ("--partitions", "5000"), None, of_idle_partitions, 90),

@@ -7,6 +7,7 @@ import os
 import platform
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 
 CHANGED = 0.1
 """A ratio that moved by more is named."""
@@ -74,6 +75,17 @@ class Results:
     seconds: dict[str, int] = field(default_factory=dict)
     """How long each part took."""
 
+    @classmethod
+    def new(cls, quick: bool) -> Results:
+        """Of now and here, without any part."""
+        return cls(datetime.now(UTC).strftime("%Y-%m-%dT%H%M%SZ"), quick, Machine.here(), {}, {})
+
+    def forget(self, part: str) -> None:
+        """What is known of it, because it is run again."""
+        self.parts.pop(part, None)
+        for name in [name for name in self.failures if name == part or name.startswith(f"{part}: ")]:
+            del self.failures[name]
+
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=1)
 
@@ -82,9 +94,8 @@ class Results:
         """Raises ValueError, KeyError or TypeError for what is no result."""
         found = json.loads(text)
         parts = {name: [Row(**row) for row in rows] for name, rows in found["parts"].items()}
-        return cls(
-            found["time"], found["quick"], Machine(**found["machine"]), parts, found["failures"], found["seconds"]
-        )
+        machine, seconds = Machine(**found["machine"]), found.get("seconds", {})
+        return cls(found["time"], found["quick"], machine, parts, found["failures"], seconds)
 
 
 def shortcomings(results: Results) -> list[tuple[str, Row]]:

@@ -53,8 +53,29 @@ def test_a_run_is_what_was_stored(tmp_path: Path) -> None:
     path = tmp_path / f"result-{run.time}.json"
     path.write_text(run.to_json())
     (tmp_path / "result-2026-02-01T000000Z.json").write_text(results(FAST, quick=True).to_json())
-    assert suite.last_stored(tmp_path, quick=False) == run
-    assert suite.last_stored(tmp_path / "none", quick=False) is None
+    newest = results(FAST, time="2026-03-01T000000Z")
+    assert suite.last_stored(tmp_path, newest) == run
+    assert suite.last_stored(tmp_path, run) is None
+    assert suite.last_stored(tmp_path / "none", newest) is None
+
+
+def test_a_stored_run_is_shown_and_parts_of_it_are_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = results(FAST)
+    run.failures.update({"one request": "no broker", "part: kafka: x": "too slow", "one request: kafka: x": "no"})
+    stored = tmp_path / "stored.json"
+    stored.write_text(run.to_json())
+    command = ["suite", "--stored", str(stored), "--directory", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", command)
+    with pytest.raises(SystemExit):
+        suite.main()
+    assert "Failed: no broker" in (tmp_path / "index.html").read_text()
+    monkeypatch.setattr(suite, "run_part", lambda part, quick: ([OWN], {}))
+    monkeypatch.setattr(sys, "argv", [*command, "--parts", "one request"])
+    with pytest.raises(SystemExit):
+        suite.main()
+    again = Results.of_json((tmp_path / f"result-{run.time}.json").read_text())
+    assert again.parts == {"part": [FAST], "one request": [OWN]}
+    assert again.failures == {"part: kafka: x": "too slow"}
 
 
 def test_a_part_that_fails_is_named_and_the_others_are_kept(
