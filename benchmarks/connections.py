@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from functools import partial
 
 from benchmarks.data_path import NAMES, running_targets
-from benchmarks.hammer import PRODUCE_ERROR_AT, exchange, produce_frame
+from benchmarks.hammer import PRODUCE_ERROR_AT, exchange, produce_frame, wait_answered
 from benchmarks.rounds import Found, Workloads, parser_of, report, run_rounds
 from benchmarks.targets import CLOCK, BrokerTarget, Target, cpu_seconds, resident_mb
 from network.client.connection import Connection
@@ -66,7 +66,7 @@ def busy(target: Target, topic: str, count: int, seconds: float) -> Found:
     target.create_topic(topic)
     try:
         frames = [produce_frame(topic)] * count
-        exchange(target.address, frames[:1], PRODUCE_ERROR_AT, 0)  # the topic is led now
+        wait_answered(target.address, frames[0], PRODUCE_ERROR_AT)
         used = cpu_seconds(target.pid)
         done = exchange(target.address, frames, PRODUCE_ERROR_AT, seconds)
         used = cpu_seconds(target.pid) - used

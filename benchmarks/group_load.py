@@ -16,7 +16,7 @@ from functools import partial
 
 from benchmarks.data_path import running_targets
 from benchmarks.groups import rebalance_over_sockets
-from benchmarks.hammer import COMMIT_ERROR_AT, commit_frame, exchange
+from benchmarks.hammer import COMMIT_ERROR_AT, commit_frame, exchange, wait_answered
 from benchmarks.rounds import Found, Workloads, parser_of, report, run_rounds
 from benchmarks.targets import CLOCK, HOST, Target, cpu_seconds
 from log.topic_partition import TopicPartition
@@ -51,6 +51,7 @@ def prepare(target: Target) -> None:
     target.create_topic(TOPIC)
     with ClusterClient(target.address, "benchmark", CLOCK) as client:
         client.coordinator("commits-0")
+    wait_answered(target.address, commit_frame("commits-0", TopicPartition(TOPIC, 0), 1), COMMIT_ERROR_AT)
 
 
 def workloads(target: Target, seconds: float) -> Callable[[int], Workloads]:

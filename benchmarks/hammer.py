@@ -72,6 +72,22 @@ def commit_frame(group: str, partition: TopicPartition, offset: int) -> bytes:
     return frame_of(OffsetCommitRequest(group_id=group, topics=topics))
 
 
+def wait_answered(address: str, frame: bytes, error_at: int) -> None:
+    """Until an answer has no error, because the partition is led and the coordinator has loaded.
+
+    Raises RuntimeError with the last error when 30 s were not enough.
+    """
+    until = time.monotonic() + WAIT_S
+    while True:
+        try:
+            exchange(address, [frame], error_at, 0)
+            return
+        except RuntimeError:
+            if time.monotonic() > until:
+                raise
+        time.sleep(0.1)
+
+
 def exchange(
     address: str,
     frames: Sequence[bytes],

@@ -7,6 +7,7 @@ import json
 import statistics
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+TRIES = 2
 SLOW_S = 5.0
 """A workload that takes longer is named."""
 
@@ -67,22 +69,24 @@ class Outcome:
 def run_rounds(make: Mapping[str, Callable[[int], Workloads]], rounds: int, only: str = "") -> Outcome:
     """Every workload whose name contains `only`, of each target in turn; one round more warms up.
 
-    `make` gives a target's workloads for a round. A workload that raises is not tried again with that target.
+    `make` gives a target's workloads for a round. A workload that raises twice is not tried again with that target.
     """
     outcome = Outcome()
+    failed: Counter[str] = Counter()
     samples: dict[str, dict[str, dict[str, list[float]]]] = {}
     for number in range(rounds + 1):
         for target, workloads in make.items():
             began = time.monotonic()
             slow: list[str] = []
             for name, work in workloads(number).items():
-                if only not in name or f"{target}: {name}" in outcome.failures:
+                if only not in name or failed[f"{target}: {name}"] == TRIES:
                     continue
                 at = time.monotonic()
                 try:
                     found = work()
                 except Exception as error:  # whatever it is, it must not take the other figures with it
-                    outcome.failures[f"{target}: {name}"] = told(error)
+                    failed[f"{target}: {name}"] += 1
+                    outcome.failures[f"{target}: {name}"] = f"{told(error)} (round {number} of {rounds})"
                     log(f"{target}: {name} failed: {told(error)}")
                     continue
                 if (took := time.monotonic() - at) > SLOW_S:

@@ -18,7 +18,7 @@ subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'], start_ne
 """
 
 
-def test_a_workload_that_fails_is_named_and_tried_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_workload_that_fails_is_named_and_tried_twice(capsys: pytest.CaptureFixture[str]) -> None:
     calls: list[str] = []
 
     def workloads(number: int) -> Workloads:
@@ -33,8 +33,8 @@ def test_a_workload_that_fails_is_named_and_tried_once(capsys: pytest.CaptureFix
         return {"bad": bad, "good": good}
 
     outcome = run_rounds({"odradek": workloads}, 3)
-    assert calls == ["bad 0", "good 0", "good 1", "good 2", "good 3"]
-    assert outcome.failures == {"odradek: bad": "RuntimeError: no answer"}
+    assert calls == ["bad 0", "good 0", "bad 1", "good 1", "good 2", "good 3"]
+    assert outcome.failures == {"odradek: bad": "RuntimeError: no answer (round 1 of 3)"}
     report(outcome, as_json=True)
     found = json.loads(capsys.readouterr().out)
     assert found["workloads"] == {"good": {"s": {"odradek": {"median": 2.0, "least": 1.0, "greatest": 3.0}}}}
