@@ -122,6 +122,50 @@ def bar_chart(groups: dict[str, dict[str, float]], unit: str) -> str:
     return "\n".join([*parts, "</svg>"])
 
 
+_PANEL_WIDTH, _PANEL_HEIGHT, _PANEL_LEFT = 420, 150, 60
+
+
+def panels_chart(
+    title: str, x_label: str, panels: dict[str, list[tuple[float, float]]], lines: dict[str, list[tuple[float, float]]]
+) -> str:
+    """An SVG with a small chart for each figure, two a row, on linear axes from 0; `lines` (trends) dashed over it."""
+    height = 40 + _PANEL_HEIGHT * -(-len(panels) // 2) + 16
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {2 * _PANEL_WIDTH} {height}" font-family="sans-serif" '
+        f'font-size="11"><rect width="100%" height="100%" fill="white"/>',
+        f'<text x="10" y="20" font-size="15">{escape(title)}</text>',
+        f'<text x="{_PANEL_WIDTH}" y="{height - 6}" text-anchor="middle">{escape(x_label)}</text>',
+    ]
+    for number, (name, points) in enumerate(panels.items()):
+        left, top = number % 2 * _PANEL_WIDTH + _PANEL_LEFT, 48 + number // 2 * _PANEL_HEIGHT
+        parts += _panel(name, points, lines.get(name, []), left, top)
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def _panel(
+    name: str, points: list[tuple[float, float]], line: list[tuple[float, float]], left: int, top: int
+) -> list[str]:
+    width, height = _PANEL_WIDTH - _PANEL_LEFT - 20, _PANEL_HEIGHT - 50
+    x_high = max((x for x, _ in points), default=0) or 1.0
+    y_high = max((y for _, y in points + line), default=0) * 1.1 or 1.0
+
+    def path(values: list[tuple[float, float]]) -> str:
+        return " ".join(f"{left + x / x_high * width:.1f},{top + height - y / y_high * height:.1f}" for x, y in values)
+
+    parts = [f'<text x="{left}" y="{top - 6}">{escape(name)}</text>']
+    for share in (0.0, 0.5, 1.0):
+        x, y = left + width * share, top + height * (1 - share)
+        parts += [
+            f'<line x1="{left}" y1="{y:.1f}" x2="{left + width}" y2="{y:.1f}" stroke="#ddd"/>',
+            f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{y_high * share:,.4g}</text>',
+            f'<text x="{x:.1f}" y="{top + height + 14}" text-anchor="middle">{x_high * share:,.4g}</text>',
+        ]
+    parts.append(f'<polyline points="{path(points)}" fill="none" stroke="{_COLOURS[0]}"/>')
+    if line:
+        parts.append(f'<polyline points="{path(line)}" fill="none" stroke="{_COLOURS[2]}" stroke-dasharray="5 3"/>')
+    return parts
+
+
 def replace_section(document: Path, heading: str, text: str) -> None:
     """Put `text` under `## heading` of a Markdown file, in place of what stood there; makes the file if needed."""
     document.parent.mkdir(exist_ok=True)

@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from typing import NamedTuple
 
-from log.files.checkpoint import CheckpointFile
+from log.files.checkpoint import CheckpointFile, parse_integer
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +43,10 @@ def _format_entry(entry: EpochEntry) -> str:
 
 def _parse_entry(fields: list[str]) -> EpochEntry:
     epoch, start_offset = fields
-    return EpochEntry(int(epoch), int(start_offset))
+    entry = EpochEntry(parse_integer(epoch, 32), parse_integer(start_offset, 64))
+    if min(entry) < 0:
+        raise ValueError(f"{fields} are no leader epoch and its first offset")
+    return entry
 
 
 class LeaderEpochCache:

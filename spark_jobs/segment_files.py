@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from log.errors import LogError
 from log.files.checkpoint import LOG_START_OFFSET_CHECKPOINT, OffsetCheckpoint
-from log.files.names import DirectoryKind, offset_file, parse_dir_name
+from log.files.names import DirectoryKind, offset_file, offset_in, parse_dir_name
 from log.files.txn_index import TransactionIndex
 from log.records.batch import RecordBatch
 from log.topic_partition import TopicPartition
@@ -99,7 +99,7 @@ def _extent(directory: Path) -> tuple[int, int]:
 def segments_of(directory: Path) -> list[Segment]:
     """Segments of a partition directory, in order."""
     tp, _ = parse_dir_name(directory.name)
-    bases = sorted(int(path.stem) for path in directory.glob("*.log") if path.stem.isdigit())
+    bases = sorted(base for path in directory.glob("*.log") if (base := offset_in(path.stem)) is not None)
     return [
         Segment(
             str(directory),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from broker.transactions.state import TransactionMetadata, TransactionState, Transition
 from log.topic_partition import TopicPartition
+from network.protocol.errors import ProtocolError
 from network.protocol.messages.transaction_log_key import TransactionLogKey
 from network.protocol.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
 
@@ -56,12 +57,16 @@ def decode(key: bytes, value: bytes | None) -> StoredTransaction:
     if value is None:
         return StoredTransaction(transactional_id, None)
     stored = TransactionLogValue.decode_versioned(value)
+    try:
+        state = TransactionState(stored.transaction_status)
+    except ValueError as error:
+        raise ProtocolError(f"the transaction of {transactional_id!r}: {error}") from None
     metadata = TransactionMetadata(
         transactional_id=transactional_id,
         producer_id=stored.producer_id,
         timeout_ms=stored.transaction_timeout_ms,
         producer_epoch=stored.producer_epoch,
-        state=TransactionState(stored.transaction_status),
+        state=state,
         partitions={
             TopicPartition(entry.topic, partition)
             for entry in stored.transaction_partitions or ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ from log.files.handles import write_fully
 from log.topic_partition import TopicPartition
 
 T = TypeVar("T")
+_NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
 
 CHECKPOINT_VERSION = 0
 
@@ -135,7 +137,7 @@ class CheckpointFile(Generic[T]):
 
     def _number(self, text: str, line: int, what: str) -> int:
         try:
-            return int(text.strip())
+            return parse_integer(text.strip(), 32)
         except ValueError:
             raise self._corrupt(line, f"expected {what}, found {text!r}") from None
 
@@ -172,4 +174,14 @@ def _format_offset(entry: tuple[TopicPartition, int]) -> str:
 
 def _parse_offset(fields: list[str]) -> tuple[TopicPartition, int]:
     topic, partition, offset = fields
-    return TopicPartition(topic, int(partition)), int(offset)
+    return TopicPartition(topic, parse_integer(partition, 32)), parse_integer(offset, 64)
+
+
+def parse_integer(text: str, bits: int) -> int:
+    """A number of so many bits, as Java reads it. Raises ValueError for any other text."""
+    if not _NUMBER.fullmatch(text):
+        raise ValueError(f"{text[:40]!r} is no number")
+    number = int(text)
+    if not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
+        raise ValueError(f"{text} does not fit {bits} bits")
+    return number

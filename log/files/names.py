@@ -24,6 +24,7 @@ INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 LOCK_FILE = ".lock"
 MAX_NAME = 255
+_OFFSET_DIGITS, _MAX_OFFSET = 20, 2**63 - 1
 _DELETING = re.compile(r"^(\S+)-(\S+)\.(\S+)-delete$")
 _FUTURE = re.compile(r"^(\S+)-(\S+)\.(\S+)-future$")
 _STRAY = re.compile(r"^(\S+)-(\S+)\.(\S+)-stray$")
@@ -43,9 +44,27 @@ def offset_file(directory: str, base_offset: int, suffix: str) -> str:
     return f"{directory}/{base_offset:020d}{suffix}"
 
 
+def offset_in(stem: str) -> int | None:
+    """The offset that these 20 digits are, None if they are no offset."""
+    if len(stem) != _OFFSET_DIGITS or not (stem.isascii() and stem.isdigit()):
+        return None
+    offset = int(stem)
+    return offset if offset <= _MAX_OFFSET else None
+
+
+def is_of_segment(name: str) -> bool:
+    """Whether a file's name begins with an offset, as those of segments do."""
+    stem, dot, _ = name.partition(".")
+    return bool(dot) and offset_in(stem) is not None
+
+
 def offset_of(name: str) -> int:
-    """The offset in a file's name. Raises `ValueError` if it does not start with a number and a dot."""
-    return int(name[: name.index(".")])
+    """The offset in a file's name. Raises `LogError` if it does not begin with one and a dot."""
+    stem, dot, _ = name.partition(".")
+    offset = offset_in(stem)
+    if offset is None or not dot:
+        raise LogError(f"found file {name!r}, whose name does not begin with an offset of 20 digits")
+    return offset
 
 
 def current_dir_name(tp: TopicPartition) -> str:

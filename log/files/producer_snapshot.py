@@ -13,6 +13,7 @@ from pathlib import Path
 
 from log.errors import CorruptSnapshotError
 from log.files.handles import write_fully
+from log.files.names import offset_in
 from log.producer_entry import BatchMetadata, ProducerStateEntry
 from log.records.checksum import crc32c
 
@@ -32,7 +33,7 @@ def snapshot_name(offset: int) -> str:
 def snapshot_offset(name: str) -> int | None:
     """The offset in a file name, or None when it is not the name of a snapshot."""
     stem = name.removesuffix(SNAPSHOT_SUFFIX)
-    return int(stem) if stem != name and stem.isdigit() else None
+    return offset_in(stem) if stem != name else None
 
 
 def encode_snapshot(entries: Iterable[ProducerStateEntry]) -> bytes:

@@ -22,6 +22,7 @@ from log.files.names import (
     SWAP_SUFFIX,
     TIME_INDEX_SUFFIX,
     DirectoryKind,
+    is_of_segment,
     offset_file,
     offset_of,
     parse_dir_name,
@@ -189,7 +190,7 @@ class _Loader:
             low = min(offset_of(name) for name in logs)
             high = max(self._swap_end(offset_of(name)) for name in logs)
             for name in os.listdir(self.directory):
-                if name.endswith(SWAP_SUFFIX) or not name[:20].isdigit():
+                if name.endswith(SWAP_SUFFIX) or not is_of_segment(name):
                     continue
                 if low <= offset_of(name) < high:
                     logger.info("%s: removing %s, which a complete swap file replaces", self.tp, name)
@@ -208,7 +209,7 @@ class _Loader:
     # ---- segments
 
     def _load_segments(self) -> None:
-        names = sorted(name for name in os.listdir(self.directory) if name[:20].isdigit())
+        names = sorted(name for name in os.listdir(self.directory) if is_of_segment(name))
         bases = [offset_of(name) for name in names if name.endswith(LOG_SUFFIX)]
         for name in names:
             if name.endswith(INDEX_SUFFIXES) and offset_of(name) not in bases:

@@ -19,7 +19,7 @@ from log.files.checkpoint import (
     OffsetCheckpoint,
 )
 from log.files.meta_properties import META_PROPERTIES, read_meta_properties
-from log.files.names import CLEAN_SHUTDOWN_FILE, DirectoryKind, parse_dir_name
+from log.files.names import CLEAN_SHUTDOWN_FILE, DirectoryKind, offset_in, parse_dir_name
 from log.files.partition_metadata import PartitionMetadataFile
 from log.files.producer_snapshot import list_snapshots, read_snapshot, snapshot_name
 from log.files.txn_index import TransactionIndex
@@ -162,7 +162,7 @@ class Verifier:
         for leftover in sorted(directory.iterdir()):
             if leftover.suffix in (".cleaned", ".swap"):
                 yield Finding(Severity.WARNING, str(leftover), "is left over from a cleaning; a start completes it")
-        logs = sorted(path for path in directory.glob("*.log") if path.stem.isdigit())
+        logs = sorted(path for path in directory.glob("*.log") if offset_in(path.stem) is not None)
         previous: int | None = None
         gaps = 0
         segments = []
@@ -348,7 +348,7 @@ class Verifier:
             yield Finding(Severity.ERROR, str(metadata.path), str(error))
         bases = {segment.base_offset for segment in segments}
         for path in sorted([*directory.glob("*.index"), *directory.glob("*.timeindex"), *directory.glob("*.txnindex")]):
-            if path.stem.isdigit() and int(path.stem) not in bases:
+            if (base := offset_in(path.stem)) is not None and base not in bases:
                 yield Finding(Severity.WARNING, str(path), "has no .log file; a start deletes it")
 
 

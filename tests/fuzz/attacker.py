@@ -8,11 +8,13 @@ import selectors
 import socket
 from collections import Counter
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from network.protocol.errors import ProtocolError
 from network.protocol.header import RequestHeader, decode_response, encode_request
 from network.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from network.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from tests.fuzz.control import LEAVES, good_frame
 from tests.fuzz.frames import Frame, any_frame
 from tests.support.cluster import CLOCK, HOST
 
@@ -32,20 +34,21 @@ class Lane:
         self.socket = socket.create_connection((HOST, port), 30)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.frame: Frame | None = None
-        self.sent_at = 0
+        self.sent_ns = 0
         self.data = bytearray()
         if kind in ("half", "inside"):
-            self._say(encode_request(RequestHeader(17, 1, 0, "fuzz"), SaslHandshakeRequest(mechanism="PLAIN")))
+            self.say(encode_request(RequestHeader(17, 1, 0, "fuzz"), SaslHandshakeRequest(mechanism="PLAIN")))
         if kind == "inside":
-            self._say(encode_request(RequestHeader(36, 2, 0, "fuzz"), SaslAuthenticateRequest(auth_bytes=USER)))
+            self.say(encode_request(RequestHeader(36, 2, 0, "fuzz"), SaslAuthenticateRequest(auth_bytes=USER)))
 
-    def _say(self, data: bytes) -> None:
+    def say(self, data: bytes) -> None:
+        """One request, and its answer, which is not looked at."""
         self.socket.sendall(data)
         size = int.from_bytes(self.socket.recv(4, socket.MSG_WAITALL), "big")
         assert len(self.socket.recv(size, socket.MSG_WAITALL)) == size
 
     def send(self, frame: Frame) -> None:
-        self.frame, self.sent_at = frame, CLOCK.monotonic_ms()
+        self.frame, self.sent_ns = frame, CLOCK.monotonic_ns()
         self.data.clear()
         self.socket.sendall(frame.data)
 
@@ -56,12 +59,26 @@ class Lane:
         return bytes(self.data[4:])
 
 
-class Attacker:
-    """`ends` counts how frames ended: answered, closed, left; `faults` says what no broker may do."""
+class Sent(NamedTuple):
+    """When a frame was under way (CLOCK.monotonic_ns), and what it was."""
 
-    def __init__(self, ports: dict[str, int], seed: int) -> None:
+    began_ns: int
+    ended_ns: int
+    label: str
+
+
+class Attacker:
+    """`ends` counts how frames ended: answered, closed, left; `faults`: what no broker may do; `sent` tells of each.
+
+    One that is `harmless` is the control: it draws the same frames, which costs it as much, sends a good and cheap one
+    in place of each, and leaves about as often as the broker would have closed.
+    """
+
+    def __init__(self, ports: dict[str, int], seed: int, *, harmless: bool = False) -> None:
         self.ends: Counter[str] = Counter()
         self.faults: list[str] = []
+        self.sent: list[Sent] = []
+        self._harmless = harmless
         self._ports = ports
         # One of its own for each kind of connection, whose frames are then the same whichever is answered first.
         self._draws = {kind: random.Random(f"{seed} {kind}") for kind in KINDS}
@@ -100,7 +117,10 @@ class Attacker:
 
     def _next(self, lane: Lane) -> int:
         self._number += 1
-        frame = any_frame(self._draws[lane.kind], self._number, login=lane.kind in ("login", "half"))
+        draws, login = self._draws[lane.kind], lane.kind in ("login", "half")
+        frame = any_frame(draws, self._number, login=login)
+        if self._harmless:
+            frame = good_frame(draws, self._number, login=login)
         with contextlib.suppress(OSError):  # the broker has closed it: the selector tells
             lane.send(frame)
         return 1
@@ -114,11 +134,13 @@ class Attacker:
                 data = b""
             lane.data += data
             ended = "closed" if not data else "answered" if lane.whole() is not None else None
+            if ended == "answered" and self._harmless and self._draws[lane.kind].random() < LEAVES:
+                ended = "closed"
             if ended is not None:
                 self._judge(lane, ended)
                 yield lane, ended
-        now = CLOCK.monotonic_ms()
-        for lane in [each for each in lanes if each.frame is not None and now - each.sent_at > PATIENCE_MS]:
+        patient_since = CLOCK.monotonic_ns() - PATIENCE_MS * 1_000_000
+        for lane in [each for each in lanes if each.frame is not None and each.sent_ns < patient_since]:
             self._judge(lane, "left")
             yield lane, "left"
 
@@ -127,6 +149,7 @@ class Attacker:
         assert frame is not None
         self.ends[ended] += 1
         self.ends[frame.kind] += 1
+        self.sent.append(Sent(lane.sent_ns, CLOCK.monotonic_ns(), f"{frame.label()}, {lane.kind}"))
         lane.frame = None
         data = lane.whole()
         # A login that goes on speaks SASL's own frames, and a version from the future is answered in version 0.

@@ -45,9 +45,9 @@ class UnderFire:
         self.guarded = guarded
         self.broker = guarded.broker
 
-    def attack(self, frames: int, seed: int) -> tuple[Attacker, Seen]:
+    def attack(self, frames: int, seed: int, *, harmless: bool = False) -> tuple[Attacker, Seen]:
         """Send so many frames while a bystander is served; he fails here if he is not."""
-        attacker = Attacker(self.guarded.ports[0], seed)
+        attacker = Attacker(self.guarded.ports[0], seed, harmless=harmless)
         with self.watched() as seen:
             attacker.run(frames)
         return attacker, seen
@@ -67,6 +67,10 @@ class UnderFire:
         assert self.broker.process is not None
         process = Path(f"/proc/{self.broker.process.pid}")
         return len(list((process / "task").iterdir())), len(list((process / "fd").iterdir()))
+
+    def replicas(self) -> int:
+        """Partitions in its log directory: those of topics that frames have made are among them."""
+        return sum(1 for path in self.broker.data.iterdir() if path.is_dir())
 
     def tracebacks(self) -> list[str]:
         """The distinct failures in its log: the line that tells of each and the last two of its traceback."""

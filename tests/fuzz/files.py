@@ -23,14 +23,16 @@ from log.records.old_formats import iter_entries
 from log.records.record import iter_records
 from log.tools.dump import DumpOptions, dump_file
 from log.tools.verify import Verifier
+from tests.fuzz.file_damage import damage_as
+from tests.fuzz.single_files import fuzz_file
 from tests.fuzz.znodes import fuzz_znode
 from tests.support.paths import GOLDEN
 from timer.chance import SeededChance
 from timer.clock import ManualClock
 from timer.scheduler import ManualScheduler
 
-DIRECTORY_EVERY = 500
-"""The others are znodes, which take a hundredth of the time and less."""
+DIRECTORY_EVERY = 100
+"""The others are single files and znodes by turns, which take a hundredth of the time and less."""
 _DIRECTORIES = ("1_clean", "1_clean", "6_old_formats")
 _READ = 1 << 20
 _MOST_READS = 500
@@ -40,6 +42,8 @@ _REFUSALS = (LogError, OSError)
 def fuzz_files(directory: Path, count: int, seed: int) -> list[str]:
     """Reads so many things; returns what went wrong, each with its seed."""
     faults: dict[str, str] = {}
+    single = directory.with_name(f"{directory.name}-single")
+    single.mkdir(parents=True, exist_ok=True)
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -48,6 +52,8 @@ def fuzz_files(directory: Path, count: int, seed: int) -> list[str]:
             try:
                 if number % DIRECTORY_EVERY == 0:
                     _log_directory(directory, rng)
+                elif number % 2:
+                    fuzz_file(single, rng)
                 else:
                     fuzz_znode(rng)
             except Exception as error:
@@ -59,34 +65,17 @@ def fuzz_files(directory: Path, count: int, seed: int) -> list[str]:
     return list(faults.values())
 
 
-def damage(data: bytes, rng: random.Random) -> bytes:
-    """Some bytes changed, the end cut, or something added."""
-    found = bytearray(data)
-    for _ in range(rng.choice((1, 1, 2, 8))):
-        at = rng.randrange(len(found) + 1)
-        match rng.randrange(5):
-            case 0 if found:
-                found[min(at, len(found) - 1)] = rng.randrange(256)
-            case 1:
-                del found[at:]
-            case 2:
-                found[at : at + 8] = rng.choice((b"\xff" * 8, b"\0" * 8, b"\x7f" + b"\xff" * 7, rng.randbytes(8)))
-            case 3:
-                found += rng.choice((b"\0" * 40, rng.randbytes(20), found[:100]))
-            case _:
-                del found[at : at + rng.randrange(1, 30)]
-    return bytes(found)
-
-
 def _log_directory(directory: Path, rng: random.Random) -> None:
     if directory.exists():
         shutil.rmtree(directory)
     shutil.copytree(GOLDEN / "log" / rng.choice(_DIRECTORIES) / "data", directory)
     files = sorted(path for path in directory.rglob("*") if path.is_file())
     for path in rng.sample(files, rng.choice((1, 1, 2, 3, len(files)))):
-        path.write_bytes(damage(path.read_bytes(), rng))
+        path.write_bytes(damage_as(path.name, path.read_bytes(), rng))
     if rng.random() < 0.5:
         (directory / CLEAN_SHUTDOWN_FILE).touch()
+    if rng.random() < 0.1:
+        _leave_behind(rng.choice(files).parent, rng)
     _look_at(directory, files)
     clock = ManualClock(start_wall_ms=1_800_000_000_000)
     manager = LogManager(
@@ -107,6 +96,18 @@ def _log_directory(directory: Path, rng: random.Random) -> None:
         pass
     finally:
         manager.shutdown()
+
+
+def _leave_behind(directory: Path, rng: random.Random) -> None:
+    """A file or a directory that a crash, another program or a restored copy left."""
+    name = rng.choice(("x", "\xb2", "9" * 20, "0" * 20, "0" * 19 + "7", "1_0", "-1", "\u0661" * 20))
+    path = directory / (
+        name + rng.choice((".log", ".index", ".snapshot", ".swap", ".log.swap", ".cleaned", "", ".deleted"))
+    )
+    if rng.random() < 0.2:
+        path.mkdir(exist_ok=True)
+    elif not path.exists():
+        path.write_bytes(rng.choice((b"", b"\0" * 70, rng.randbytes(70))))
 
 
 def _look_at(directory: Path, files: list[Path]) -> None:

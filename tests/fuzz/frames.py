@@ -33,6 +33,12 @@ class Frame:
     header: RequestHeader | None
     kind: str
 
+    def label(self) -> str:
+        """What it says it is, in a few words."""
+        key, version = struct.unpack(">hh", self.data[4:8]) if len(self.data) >= 8 else (-1, -1)
+        name = API[ApiKey(key)].name if key in API else f"api {key}"
+        return f"{name} {version}, {self.kind}, {len(self.data)} bytes"
+
 
 def any_frame(rng: random.Random, correlation_id: int, *, login: bool) -> Frame:
     """The next one; `login`: mostly what is sent before a login is complete."""

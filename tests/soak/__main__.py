@@ -1,6 +1,7 @@
 """`python -m tests.soak --hours H`: one broker at steady work, sampled; ends with 1 if something of it grows.
 
-`--csv FILE` keeps the samples. What is allowed to grow between the first quarter and the end is told with each figure.
+`--csv FILE` keeps the samples as they come, `--plot FILE` draws them, and `--from FILE` judges and draws those of an
+earlier run. What is allowed to grow between the first quarter and the end is told with each figure.
 """
 
 from __future__ import annotations
@@ -13,21 +14,12 @@ from pathlib import Path
 
 from broker.dev.processes import free_ports
 from broker.dev.zookeeper import EmbeddedZooKeeper
-from tests.soak.slope import climbs
+from tests.soak.samples import SECONDS, Sample, SampleFile, judge, plot, read_samples
 from tests.soak.work import Work
 from tests.support import wire
 from tests.support.bystander import resident_mb
 from tests.support.cluster import CLOCK, HOST, Broker, running_cluster
 
-ALLOWED = {
-    "memory_mb": 15.0,
-    "threads": 3.0,
-    "descriptors": 20.0,
-    "delayed_operations": 30.0,
-    "purgatory_keys": 30.0,
-    "produce_p99_ms": 50.0,
-}
-"""Growth that is noise, for each figure in its own unit."""
 SETTINGS = {
     "log.cleaner.backoff.ms": "2000",
     "log.retention.check.interval.ms": "5000",
@@ -43,8 +35,8 @@ _SERIES = {
 }
 
 
-def sample(broker: Broker, port: int) -> dict[str, float]:
-    """The figures now, by the names of `ALLOWED`."""
+def sample(broker: Broker, port: int) -> Sample:
+    """The figures now, by the names of `samples.ALLOWED`."""
     assert broker.process is not None
     process = Path(f"/proc/{broker.process.pid}")
     with urllib.request.urlopen(f"http://{HOST}:{port}/metrics", timeout=60) as answer:
@@ -70,9 +62,23 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=str(__doc__).splitlines()[0])
     parser.add_argument("--hours", type=float, default=1)
     parser.add_argument("--every", type=float, default=10, help="seconds between samples")
-    parser.add_argument("--csv", type=Path)
+    parser.add_argument("--csv", type=Path, help="where the samples go, each as it is taken")
+    parser.add_argument("--plot", type=Path, help="an SVG of the figures over time")
+    parser.add_argument("--from", type=Path, dest="source", help="judge and plot the samples of this CSV, run nothing")
     options = parser.parse_args()
-    samples: list[dict[str, float]] = []
+    if options.source is not None:
+        samples = read_samples(options.source, options.every)
+    else:
+        samples = soak(options.hours, options.every, options.csv)
+    if options.plot is not None:
+        options.plot.write_text(plot(samples))
+    return judge(samples)
+
+
+def soak(hours: float, every: float, path: Path | None) -> list[Sample]:
+    """Run for so long, and return what was seen."""
+    samples: list[Sample] = []
+    kept = SampleFile(path)
     with tempfile.TemporaryDirectory() as name:
         zookeeper = EmbeddedZooKeeper(Path(name) / "zookeeper", free_ports(1)[0], Path(name) / "zookeeper.log")
         try:
@@ -81,30 +87,20 @@ def main() -> int:
             settings = {**SETTINGS, "odradek.http.port": str(port)}
             with running_cluster(["odradek"], Path(name) / "broker", f"{zookeeper.connect}/soak", settings) as cluster:
                 work = Work(cluster)
-                until = CLOCK.monotonic_ms() + options.hours * 3_600_000
+                began = CLOCK.monotonic_ms()
+                until = began + hours * 3_600_000
                 while CLOCK.monotonic_ms() < until:
-                    wire.pause(options.every)
-                    samples.append(sample(cluster.brokers[0], port))
+                    wire.pause(every)
+                    work.check()
+                    seconds = round((CLOCK.monotonic_ms() - began) / 1000)
+                    samples.append({SECONDS: seconds, **sample(cluster.brokers[0], port)})
+                    kept.add(samples[-1])
                 work.close()
-                print(f"{options.hours} hours, {len(samples)} samples: {work.done}")
+                print(f"{hours} hours, {len(samples)} samples: {work.done}")
         finally:
             zookeeper.stop()
-    if options.csv is not None:
-        rows = [",".join(ALLOWED), *(",".join(f"{each[key]:g}" for key in ALLOWED) for each in samples)]
-        options.csv.write_text("\n".join(rows) + "\n")
-    return judge(samples)
-
-
-def judge(samples: list[dict[str, float]]) -> int:
-    """Print each figure; 1 if one grows."""
-    grown = 0
-    for name, allowed in ALLOWED.items():
-        values = [each[name] for each in samples]
-        bad = climbs(values, allowed)
-        grown += bad
-        ends = f"{values[len(values) // 4]:g} after a quarter, {values[-1]:g} at the end, at most {max(values):g}"
-        print(f"{name}: {ends} ({allowed:g} more allowed){'  GROWS' if bad else ''}")
-    return 1 if grown else 0
+            kept.close()
+    return samples
 
 
 if __name__ == "__main__":

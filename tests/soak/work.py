@@ -46,6 +46,10 @@ class Work:
         self._stop.set()
         for thread in self._threads:
             thread.join(60)
+        self.check()
+
+    def check(self) -> None:
+        """Raise what one of them has ended by: a soak without its work says nothing."""
         if self._failed:
             raise self._failed[0]
 

@@ -15,6 +15,7 @@ from broker.groups.classic.group import ClassicGroup
 from broker.groups.classic.member import Member
 from broker.groups.classic.states import Event
 from broker.groups.offsets.group_offsets import OffsetAndMetadata
+from network.protocol.errors import ProtocolError
 from network.protocol.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
 from network.protocol.messages.offset_commit_value import OffsetCommitValue
 from timer.clock import Clock
@@ -67,12 +68,16 @@ def group_value(group: ClassicGroup, assignment: Mapping[str, bytes], version: i
 
 
 def decode_offset_value(value: bytes) -> OffsetAndMetadata:
-    """Any of the versions 0 to 4. Raises ProtocolError for others."""
+    """Any of the versions 0 to 4. Raises ProtocolError for others, and for what is none."""
     if value[:2] == b"\x00\x03" and len(value) >= 24:
         _, offset, epoch, length = _OFFSET_HEAD.unpack_from(value)
         end = 16 + length
         if length >= 0 and end + 8 == len(value):
-            return OffsetAndMetadata(offset, epoch, str(value[16:end], "utf-8"), _INT64.unpack_from(value, end)[0])
+            try:
+                metadata = str(value[16:end], "utf-8")
+            except UnicodeDecodeError as error:
+                raise ProtocolError(f"the metadata of an offset is no text: {error}") from None
+            return OffsetAndMetadata(offset, epoch, metadata, _INT64.unpack_from(value, end)[0])
     decoded = OffsetCommitValue.decode_versioned(value)
     expire = decoded.expire_timestamp
     return OffsetAndMetadata(
@@ -99,6 +104,8 @@ def decode_group_value(
     group.protocol_type = decoded.protocol_type or None
     group.protocol_name = decoded.protocol
     for stored in decoded.members:
+        if stored.group_instance_id is not None and stored.group_instance_id in group.static_members:
+            raise ProtocolError(f"instance {stored.group_instance_id!r} is twice in group {group_id!r}")
         rebalance = stored.rebalance_timeout if stored.rebalance_timeout != -1 else stored.session_timeout
         protocols = () if decoded.protocol is None else ((decoded.protocol, bytes(stored.subscription)),)
         group.add(

@@ -62,7 +62,11 @@ def read_snapshot(path: Path, sessions: Sessions, limits: Limits, monotonic_ms: 
     if len(nodes) != count:
         raise StoreError(f"{path} is damaged: {len(nodes)} of {count} znodes")
     sessions.next_id = max(sessions.next_id, next_id)
-    return Machine(sessions, limits, Tree.restored(nodes), zxid)
+    try:
+        tree = Tree.restored(nodes)
+    except KeyError as error:
+        raise StoreError(f"{path} is damaged: there is no znode {error} for its child") from error
+    return Machine(sessions, limits, tree, zxid)
 
 
 def recover(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controller.zk.embedded import codes, compaction, records
+from controller.zk.embedded import codes, compaction, records, snapshots
 from controller.zk.embedded.acls import OPEN
 from controller.zk.embedded.frames import StoreError
 from controller.zk.embedded.machine import Limits, Machine, Moment
@@ -118,6 +118,15 @@ def test_damage_before_a_whole_frame_is_named(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=rf"{log} is damaged at byte \d+") as caught:
         opened(tmp_path)
     assert "\n" not in str(caught.value)
+
+
+def test_a_snapshot_whose_parents_are_missing_is_named(tmp_path: Path) -> None:
+    """The checksums fit: something wrote it wrongly."""
+    machine = Machine(Sessions(1, b"secret"))
+    machine.tree.nodes["/gone/child"] = machine.tree.nodes["/zookeeper"]
+    snapshots.write_snapshot(tmp_path, machine)
+    with pytest.raises(StoreError, match="no znode '/gone' for its child"):
+        opened(tmp_path)
 
 
 def test_a_damaged_snapshot_is_named(tmp_path: Path) -> None:

@@ -49,6 +49,10 @@ def test_written_text(tmp_path: Path) -> None:
         ("0\n1\na 0\n", "line 3"),
         ("0\n1\na 0 5 6\n", "line 3"),
         ("0\n1\na b 5\n", "line 3"),
+        ("0\n1\na 0 9223372036854775808\n", "line 3"),
+        ("0\n1\na 2147483648 0\n", "line 3"),
+        ("0\n1\na 0 1_0\n", "line 3"),
+        (f"0\n1\na 0 {'9' * 5_000}\n", "line 3"),
         ("0\n1\na 0 5\n\n", "line 4"),
     ],
 )
@@ -59,6 +63,14 @@ def test_corrupt_checkpoints_name_file_and_line(tmp_path: Path, text: str, where
     assert where in str(caught.value)
     assert str(tmp_path / "c") in str(caught.value)
     assert caught.value.error_name == "KAFKA_STORAGE_ERROR"
+
+
+@pytest.mark.parametrize("line", ["-1 0", "0 -1", "2147483648 0", "0 9223372036854775808", "0", "0 0 0"])
+def test_no_leader_epoch_is_named(tmp_path: Path, line: str) -> None:
+    """As Kafka, which refuses negative ones too."""
+    (tmp_path / "leader-epoch-checkpoint").write_text(f"0\n1\n{line}\n")
+    with pytest.raises(CorruptCheckpointError, match="line 3"):
+        LeaderEpochCache(leader_epoch_checkpoint(tmp_path))
 
 
 def test_any_white_space_separates(tmp_path: Path) -> None:

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from log.config import LogConfig
-from log.errors import CorruptCheckpointError
+from log.errors import CorruptCheckpointError, LogError
 from log.files.file_records import FileRecords
 from log.files.split import split_overflowed_segment
 from log.offset_lookup import fetch_offset_by_timestamp
 from log.records.batch import HEADER_SIZE
 from log.records.record import Record
+from log.tools.verify import Severity, Verifier
 from tests.support.batches import build_batch
 from tests.unit.log.harness import Harness, append, batch, contents, index_entries, segment_bases
 
@@ -299,3 +300,23 @@ def test_walk_of_large_and_small_batches(tmp_path: Path) -> None:
         assert found.offset == target
     assert records.find(len(sizes)) is None
     assert len(list(records.walk(end=sum(map(len, data)) - 1))) == len(sizes) - 1
+
+
+@pytest.mark.parametrize("name", ["x.log.swap", "\u00b2.cleaned", f"{'9' * 20}.log.swap"])
+def test_a_leftover_that_is_none_is_named(harness: Harness, name: str) -> None:
+    """As Kafka, which finds no number in it either; a start must not take it for an unforeseen failure."""
+    fill(harness)
+    (harness.partition_dir / name).touch()
+    with pytest.raises(LogError, match="does not begin with an offset"):
+        harness.open()
+
+
+@pytest.mark.parametrize("name", ["\u00b2.snapshot", f"{'9' * 20}.log", f"{'9' * 20}.snapshot", "\u0661" * 20 + ".log"])
+def test_names_that_no_offset_makes_are_passed_over(harness: Harness, name: str) -> None:
+    written = fill(harness)
+    (harness.partition_dir / name).touch()
+    log = harness.open()
+    assert contents(log) == written
+    harness.stop(log)
+    assert (harness.partition_dir / name).exists()
+    assert not [each for each in Verifier().verify(harness.partition_dir) if each.severity is Severity.ERROR]

@@ -1,4 +1,4 @@
-"""Values of `__consumer_offsets`, byte for byte; and what Kafka wrote."""
+"""Values of `__consumer_offsets`, byte for byte; what Kafka wrote; and what is refused, of transactions too."""
 
 from pathlib import Path
 
@@ -6,10 +6,14 @@ import pytest
 
 from broker.groups.offsets.group_offsets import OffsetAndMetadata
 from broker.groups.records import keys, values
+from broker.transactions.records import decode as decode_transaction
 from log.records.record import iter_records
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ProtocolError
+from network.protocol.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
 from network.protocol.messages.offset_commit_value import OffsetCommitValue
+from network.protocol.messages.transaction_log_key import TransactionLogKey
+from network.protocol.messages.transaction_log_value import TransactionLogValue
 from tests.support.golden_offsets import FOLDERS, batches_of, golden
 from timer.clock import ManualClock
 
@@ -49,10 +53,29 @@ def test_an_expiry_needs_version_1() -> None:
     assert values.offset_value(OffsetAndMetadata(1, 2, "", 3, 4))[:2] == b"\x00\x01"
 
 
-@pytest.mark.parametrize("value", [b"", b"\x00", b"\x00\x09" + bytes(30), b"\x00\x03\x00", b"\xff\xff" + bytes(30)])
+NO_TEXT = b"\x00\x03" + bytes(13) + b"\x01\xff" + bytes(8)
+
+
+@pytest.mark.parametrize(
+    "value", [b"", b"\x00", b"\x00\x09" + bytes(30), b"\x00\x03\x00", b"\xff\xff" + bytes(30), NO_TEXT]
+)
 def test_broken_values_are_refused(value: bytes) -> None:
     with pytest.raises(ProtocolError):
         values.decode_offset_value(value)
+
+
+def test_an_instance_that_is_twice_in_a_stored_group_is_refused() -> None:
+    twice = [MemberMetadata(member_id=name, group_instance_id="i") for name in ("a", "b")]
+    stored = GroupMetadataValue(protocol_type="consumer", generation=1, members=twice)
+    with pytest.raises(ProtocolError, match="'i' is twice"):
+        values.decode_group_value("g", stored.encode_versioned(3), ManualClock())
+
+
+@pytest.mark.parametrize("status", [-1, 99])
+def test_a_transaction_in_a_state_that_there_is_not_is_refused(status: int) -> None:
+    key = TransactionLogKey(transactional_id="t").encode_versioned(0)
+    with pytest.raises(ProtocolError, match="the transaction of 't'"):
+        decode_transaction(key, TransactionLogValue(transaction_status=status).encode_versioned(0))
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
