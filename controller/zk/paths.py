@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import quote, unquote_plus
 
 from log.topic_partition import TopicPartition
@@ -126,10 +127,13 @@ def consumer_offset(group: str, partition: TopicPartition) -> str:
     return f"/consumers/{group}/offsets/{partition.topic}/{partition.partition}"
 
 
+_SEQUENCE = re.compile(r"-?[0-9]{1,20}")
+
+
 def sequence_of(child: str, prefix: str) -> int | None:
     """The number of a sequential child, or None for a child that is not one of these."""
     digits = child.removeprefix(prefix)
-    return int(digits) if child.startswith(prefix) and digits.lstrip("-").isdigit() else None
+    return int(digits) if child.startswith(prefix) and _SEQUENCE.fullmatch(digits) else None
 
 
 def sanitize(name: str) -> str:
@@ -146,6 +150,5 @@ def can_hold(name: str) -> bool:
     """Whether ZooKeeper takes a path that ends in this name: no empty or relative step, no control characters."""
     relative = any(step in ("", ".", "..") for step in name.split("/"))
     return not relative and not any(
-        char <= "\x1f" or "\x7f" <= char <= "\x9f" or "\ud800" <= char <= "\uf8ff" or "\ufff0" <= char <= "\uffff"
-        for char in name
+        char <= "\x1f" or "\x7f" <= char <= "\x9f" or "\ud800" <= char <= "\uf8ff" or char >= "\ufff0" for char in name
     )

@@ -22,6 +22,12 @@ from network.protocol.messages.describe_user_scram_credentials import DescribeUs
 from network.protocol.messages.incremental_alter_configs import AlterConfigsResource as IncrementalResource
 from network.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from network.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from network.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from network.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from tests.support import wire
 from tests.support.cluster import Broker, Cluster
 from tests.support.sockets import RawClient, api_versions_frame
@@ -319,3 +325,16 @@ def test_names_that_no_path_can_hold(broker: Broker) -> None:
         topics = [CreatePartitionsTopic(name=name, count=2) for name in (bad, "nowhere")]
         made = wire.call(broker, CreatePartitionsRequest(topics=topics, timeout_ms=3_000), 3).results
         assert [ErrorCode.of(each.error_code) for each in made] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2, bad
+
+
+@pytest.mark.parametrize("group", ["g\x1d", "g\U0001f600"])
+def test_a_group_whose_name_no_path_can_hold(broker: Broker, cluster: Cluster, group: str) -> None:
+    """In version 0, whose offsets live in ZooKeeper."""
+    topic = wire.create_topic(cluster)
+    part = OffsetCommitRequestPartition(partition_index=0, committed_offset=5, committed_metadata="")
+    topics = [OffsetCommitRequestTopic(name=topic, partitions=[part])]
+    committed = wire.call(broker, OffsetCommitRequest(group_id=group, topics=topics), 0)
+    asked = [OffsetFetchRequestTopic(name=topic, partition_indexes=[0])]
+    fetched = wire.call(broker, OffsetFetchRequest(group_id=group, topics=asked), 0)
+    codes = [ErrorCode.of(each.topics[0].partitions[0].error_code) for each in (committed, fetched)]
+    assert codes == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2

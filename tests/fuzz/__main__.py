@@ -81,8 +81,9 @@ def _frames(target: UnderFire, frames: int, seed: int) -> list[str]:
             flush=True,
         )
         found += attacker.faults
-    for line in (*latency.lines(), *latency.stalls):
-        print(line)
+    for line in (*latency.lines(), latency.suspects()):
+        print(line, flush=True)
+    print(f"{target.forget_made()} replicas without the topics that frames made, {target.counts()[1]} descriptors")
     return found + latency.faults() + target.tracebacks()
 
 

@@ -64,7 +64,7 @@ class Sent(NamedTuple):
 
     began_ns: int
     ended_ns: int
-    label: str
+    api: str
 
 
 class Attacker:
@@ -149,7 +149,7 @@ class Attacker:
         assert frame is not None
         self.ends[ended] += 1
         self.ends[frame.kind] += 1
-        self.sent.append(Sent(lane.sent_ns, CLOCK.monotonic_ns(), f"{frame.label()}, {lane.kind}"))
+        self.sent.append(Sent(lane.sent_ns, CLOCK.monotonic_ns(), frame.api()))
         lane.frame = None
         data = lane.whole()
         # A login that goes on speaks SASL's own frames, and a version from the future is answered in version 0.

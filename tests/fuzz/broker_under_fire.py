@@ -7,10 +7,13 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from broker.dev.polling import wait_until
+from network.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.fuzz.attacker import Attacker
 from tests.fuzz.values import NAMES
 from tests.support import wire
 from tests.support.bystander import Seen, resident_mb, watching
+from tests.support.cluster import CLOCK
 from tests.support.guarded import ADMIN, OPEN, SECURE, Guarded, running_guarded
 
 BYSTANDER = "bystanders"
@@ -24,6 +27,7 @@ SETTINGS = {
     "socket.listen.backlog.size": "1000",
     "log.cleaner.backoff.ms": "1000",
     "connection.failed.authentication.delay.ms": "0",
+    "file.delete.delay.ms": "1000",
 }
 
 
@@ -71,6 +75,16 @@ class UnderFire:
     def replicas(self) -> int:
         """Partitions in its log directory: those of topics that frames have made are among them."""
         return sum(1 for path in self.broker.data.iterdir() if path.is_dir())
+
+    def forget_made(self) -> int:
+        """Delete the topics that frames have made, and wait until their files are gone; returns what is left."""
+        with self.guarded.cluster.client() as client:
+            made = [name for name in client.metadata().topics if name not in (BYSTANDER, *NAMES) and name[0] != "_"]
+            deletion = DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in made], timeout_ms=30_000)
+            client.call_controller(deletion)
+        wait_until(lambda: not list(self.broker.data.glob("*-delete")), CLOCK, 30_000)
+        wire.pause(2)
+        return self.replicas()
 
     def tracebacks(self) -> list[str]:
         """The distinct failures in its log: the line that tells of each and the last two of its traceback."""

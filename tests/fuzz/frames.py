@@ -33,11 +33,15 @@ class Frame:
     header: RequestHeader | None
     kind: str
 
+    def api(self) -> str:
+        """The name of what it asks for, as far as it says."""
+        key = int.from_bytes(self.data[4:6], "big", signed=True)
+        return API[ApiKey(key)].name if key in API else "no API"
+
     def label(self) -> str:
         """What it says it is, in a few words."""
-        key, version = struct.unpack(">hh", self.data[4:8]) if len(self.data) >= 8 else (-1, -1)
-        name = API[ApiKey(key)].name if key in API else f"api {key}"
-        return f"{name} {version}, {self.kind}, {len(self.data)} bytes"
+        version = int.from_bytes(self.data[6:8], "big", signed=True)
+        return f"{self.api()} {version}, {self.kind}, {len(self.data)} bytes"
 
 
 def any_frame(rng: random.Random, correlation_id: int, *, login: bool) -> Frame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Sequence
 
 from tests.fuzz.attacker import Sent
@@ -12,6 +13,8 @@ MOST = 2.0
 """Times what it is beside as many good frames, drawn by as busy an attacker; of the median and the 99th percentile."""
 NOISE_MS = 1.0
 """A difference that no client notices, and two busy cores make."""
+LEAST, MOST_SUSPECTS = 5, 8
+"""Times under way before it says something; how many are told."""
 ENOUGH = 1_000
 """Requests beside good frames without which a percentile says little."""
 
@@ -22,7 +25,9 @@ class Latency:
     def __init__(self) -> None:
         self.values: dict[str, dict[str, list[float]]] = {}
         self.frames: dict[str, tuple[int, float]] = {}
-        self.stalls: list[str] = []
+        self.stalls: list[float] = []
+        self._under_way: Counter[str] = Counter()
+        self._sent: Counter[str] = Counter()
 
     def add(self, circumstance: str, seen: Seen, frames: int, seconds: float) -> None:
         kept = self.values.setdefault(circumstance, {"request": [], "produce": [], "login": []})
@@ -34,15 +39,28 @@ class Latency:
 
     def note_stalls(self, seen: Seen, sent: Sequence[Sent], longer_than_ms: float) -> None:
         """Which frames were under way when the bystander waited longest: those that took most of that time."""
+        self._sent.update(each.api for each in sent)
         for began, ended in seen.waits:
             if ended - began > longer_than_ms * 1e6:
-                with_it = [
-                    each
+                self.stalls.append((ended - began) / 1e6)
+                self._under_way.update(
+                    each.api
                     for each in sent
                     if min(each.ended_ns, ended) - max(each.began_ns, began) > (ended - began) * 0.7
-                ]
-                names = "; ".join(each.label for each in with_it[:50])
-                self.stalls.append(f"{(ended - began) / 1e6:.0f} ms with {len(with_it)} frames under way: {names}")
+                )
+
+    def suspects(self) -> str:
+        """The APIs that were under way in stalls more often than chance has it."""
+        all_under_way, all_sent = self._under_way.total() or 1, self._sent.total() or 1
+        often = {
+            api: count / all_under_way / (self._sent[api] / all_sent)
+            for api, count in self._under_way.items()
+            if count >= LEAST
+        }
+        first = sorted(often, key=lambda api: -often[api])[:MOST_SUSPECTS]
+        named = ", ".join(f"{api} {self._under_way[api]} times, {often[api]:.1f} of chance" for api in first)
+        longest = f"the longest {max(self.stalls):.0f} ms" if self.stalls else "none"
+        return f"{len(self.stalls)} stalls, {longest}; under way then: {named}"
 
     def lines(self) -> list[str]:
         found = []

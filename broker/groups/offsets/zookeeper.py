@@ -9,6 +9,7 @@ from typing import Protocol
 from broker.groups.offsets.commits import Offsets, Results
 from broker.groups.offsets.group_offsets import OffsetAndMetadata
 from broker.groups.offsets.service import FetchedOffset
+from controller.zk import paths
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ErrorCode
 
@@ -29,6 +30,8 @@ def commit_to_zookeeper(zk: ConsumerOffsets, group_id: str, offsets: Offsets, me
             results[partition] = ErrorCode.INVALID_GROUP_ID
         elif len(value.metadata) > metadata_limit:
             results[partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+        elif not paths.can_hold(group_id):
+            results[partition] = ErrorCode.UNKNOWN_SERVER_ERROR
         else:
             try:
                 zk.set_consumer_offset(group_id, partition, value.offset)
@@ -44,8 +47,12 @@ def fetch_from_zookeeper(
 ) -> dict[TopicPartition, FetchedOffset]:
     """Offsets of partitions; those that the metadata does not have, or that have no offset, are unknown."""
     unknown = FetchedOffset(OffsetAndMetadata(-1), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    failed = FetchedOffset(OffsetAndMetadata(-1), ErrorCode.UNKNOWN_SERVER_ERROR)
     found = {}
     for partition, exists in known.items():
+        if exists and _is_path_name(group_id) and not paths.can_hold(group_id):
+            found[partition] = failed
+            continue
         offset = zk.consumer_offset(group_id, partition) if exists and _is_path_name(group_id) else None
         found[partition] = unknown if offset is None else FetchedOffset(OffsetAndMetadata(offset))
     return found

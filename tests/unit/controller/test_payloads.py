@@ -127,6 +127,11 @@ def test_isr_change_notifications() -> None:
         assert payloads.encode_partitions(payloads.decode_partitions(data.encode())) == data.encode()
 
 
+@pytest.mark.parametrize("digits", ["", "\u00b2", "--1", "1_0", "9" * 5_000])
+def test_a_child_that_is_no_sequential_one(digits: str) -> None:
+    assert paths.sequence_of(paths.ISR_CHANGE_PREFIX + digits, paths.ISR_CHANGE_PREFIX) is None
+
+
 def test_sanitized_names_are_those_of_kafka(golden: list[dict[str, Any]]) -> None:
     sanitized = {path.split("/")[3] for path, _, _ in znodes(golden, "/config/users/")}
     assert paths.sanitize("user with/odd:chars") in sanitized
