@@ -12,14 +12,13 @@ import collections
 import os
 import subprocess
 import sys
-import tarfile
 import tempfile
-import xml.etree.ElementTree as ET
 from pathlib import Path
 
 from kazoo.version import __version__ as VERSION
 
-from tests.reference.kafka import cache_folder
+from tests.peers.outcomes import Outcomes, of_junit
+from tests.peers.sources import needed, source_distribution
 from tests.support.paths import ROOT
 
 # They restart the server and give the client 5 s to be back: not always enough for a JVM. docs/zookeeper.md names them.
@@ -27,36 +26,22 @@ DIFFERENT = {
     "kazoo.tests.test_client.TestClient.test_request_queuing_session_expired",
     "kazoo.tests.test_client.TestClient.test_request_queuing_session_recovered",
 }
+# What its tests import besides.
+NEEDED = ("objgraph", "gevent", "eventlet")
 JAVA_OPTIONS = (
     "-Dzookeeper.extendedTypesEnabled=true -Dfile.encoding=UTF-8 "
     "-Dzookeeper.DigestAuthenticationProvider.superDigest=super:D/InIHSb7yEEbrWz8b9l71RjZJU="
 )
 
 
-def sources() -> Path:
-    """The unpacked distribution, fetched once."""
-    folder = cache_folder() / "peers"
-    unpacked = folder / f"kazoo-{VERSION}"
-    if not unpacked.is_dir():
-        folder.mkdir(parents=True, exist_ok=True)
-        fetch = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:"]
-        subprocess.run([*fetch, f"kazoo=={VERSION}", "--dest", str(folder)], check=True)
-        with tarfile.open(folder / f"kazoo-{VERSION}.tar.gz") as archive:
-            archive.extractall(folder, filter="data")
-        # What its tests import besides; kept apart from what is installed.
-        needed = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(unpacked / "needed")]
-        subprocess.run([*needed, "objgraph", "gevent", "eventlet"], check=True)
-    return unpacked
-
-
-def run(kind: str, tests: Path, arguments: list[str]) -> dict[str, str]:
-    """Outcome of every test: passed, failed or skipped."""
+def run(kind: str, tests: Path, arguments: list[str]) -> Outcomes:
+    """Outcome of every test."""
     with tempfile.TemporaryDirectory(prefix="odradek-peer-") as name:
         report = Path(name) / "report.xml"
         environment = {
             **os.environ,
             "ODRADEK_PEER_SERVER": kind,
-            "PYTHONPATH": os.pathsep.join(map(str, (tests, ROOT, tests / "needed"))),
+            "PYTHONPATH": os.pathsep.join(map(str, (tests, ROOT, needed("kazoo", NEEDED)))),
             "ZOOKEEPER_VERSION": "3.9.5",
             "JDK_JAVA_OPTIONS": JAVA_OPTIONS,
         }
@@ -66,16 +51,7 @@ def run(kind: str, tests: Path, arguments: list[str]) -> dict[str, str]:
         # Wants servers with SASL, which its own harness configures.
         command.append(f"--ignore={suite / 'test_sasl.py'}")
         subprocess.run([*command, *arguments], cwd=name, env=environment, check=False)
-        found = {}
-        for case in ET.parse(report).getroot().iter("testcase"):
-            outcome = "passed"
-            for child in case:
-                if child.tag in ("failure", "error"):
-                    outcome = "failed"
-                elif child.tag == "skipped":
-                    outcome = "skipped"
-            found[f"{case.get('classname')}.{case.get('name')}"] = outcome
-        return found
+        return of_junit(report)
 
 
 def main() -> int:
@@ -83,7 +59,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.peers.kazoo")
     parser.add_argument("--server", choices=["embedded", "java", "both"], default="both")
     chosen, arguments = parser.parse_known_args()
-    tests = sources()
+    tests = source_distribution("kazoo", VERSION)
     kinds = ["embedded", "java"] if chosen.server == "both" else [chosen.server]
     outcomes = {kind: run(kind, tests, arguments) for kind in kinds}
     for kind, found in outcomes.items():

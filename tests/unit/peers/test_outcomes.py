@@ -1,0 +1,74 @@
+"""What other projects' suites write is read as they mean it, and a difference is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.peers.comparison import Peer, report
+from tests.peers.outcomes import Outcomes, of_go, of_junit
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "output"
+    path.write_text(text)
+    return path
+
+
+def test_what_go_says(tmp_path: Path) -> None:
+    lines = [
+        "# what the compiler says",
+        '{"Action":"run","Package":"x/kgo","Test":"TestA"}',
+        '{"Action":"output","Package":"x/kgo","Test":"TestA","Output":"fail"}',
+        '{"Action":"pass","Package":"x/kgo","Test":"TestA"}',
+        '{"Action":"run","Package":"x/kgo","Test":"TestB/sub"}',
+        '{"Action":"skip","Package":"x/kgo","Test":"TestC"}',
+        '{"Action":"fail","Package":"x/kgo"}',
+        '{"Action":"ru',
+    ]
+    found = of_go(written(tmp_path, "\n".join(lines)))
+    assert found == {"kgo.TestA": "passed", "kgo.TestB/sub": "unfinished", "kgo.TestC": "skipped"}
+
+
+def test_what_pytest_and_jest_say(tmp_path: Path) -> None:
+    cases = '<testcase classname="c" name="a"/><testcase classname="c" name="b"><failure/></testcase>'
+    cases += (
+        '<testcase classname="c" name="d"><skipped/></testcase><testcase classname="c" name="e"><error/></testcase>'
+    )
+    found = of_junit(written(tmp_path, f"<testsuites><testsuite>{cases}</testsuite></testsuites>"))
+    assert found == {"c.a": "passed", "c.b": "failed", "c.d": "skipped", "c.e": "failed"}
+    assert of_junit(tmp_path / "absent") == {}
+
+
+@pytest.mark.parametrize(
+    ("ours", "real", "is_wrong"),
+    [
+        ("passed", "passed", False),
+        ("failed", "passed", True),
+        ("unfinished", "passed", True),
+        ("skipped", "passed", True),
+        ("absent", "passed", True),
+        ("failed", "failed", False),
+        ("passed", "failed", False),
+        ("skipped", "skipped", False),
+    ],
+)
+def test_what_passes_on_kafka_has_to_pass(ours: str, real: str, is_wrong: bool) -> None:
+    peer = Peer("name", "name", "1", Path, lambda run: {})
+    outcomes: dict[str, Outcomes] = {"odradek": {"other": "passed"}, "kafka": {"other": "passed", "test": real}}
+    if ours != "absent":
+        outcomes["odradek"]["test"] = ours
+    assert report(peer, outcomes, {"odradek": 1, "kafka": 1}) is is_wrong
+
+
+def test_what_is_explained_may_differ(capsys: pytest.CaptureFixture[str]) -> None:
+    peer = Peer("name", "name", "1", Path, lambda run: {}, explained={"test": "as it is"})
+    outcomes: dict[str, Outcomes] = {"odradek": {"test": "failed"}, "kafka": {"test": "passed"}}
+    assert not report(peer, outcomes, {"odradek": 1, "kafka": 1})
+    assert "test: failed on odradek, passed on kafka (as it is)" in capsys.readouterr().out
+
+
+def test_a_suite_that_told_nothing_is_a_failure() -> None:
+    peer = Peer("name", "name", "1", Path, lambda run: {})
+    assert report(peer, {"odradek": {}, "kafka": {"test": "failed"}}, {"odradek": 1, "kafka": 1})
