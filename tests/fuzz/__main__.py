@@ -36,6 +36,7 @@ def main() -> int:
     parser.add_argument("--frames", type=int, default=20_000)
     parser.add_argument("--files", type=int, default=2_000, help="log directories and znodes to damage")
     parser.add_argument("--alone", type=int, default=0, help="frames sent one by one, to see what each costs others")
+    parser.add_argument("--large", action="store_true", help="large frames, one by one, to see what each costs others")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as name:
@@ -46,7 +47,10 @@ def main() -> int:
         try:
             server.wait_until_ready(CLOCK)
             with under_fire(Path(name) / "broker", f"{server.connect}/fuzz") as target:
-                for cost in Alone(target.guarded.ports[0], options.seed).run(options.alone):
+                ports = target.guarded.ports[0]
+                costs = Alone(ports, options.seed).run(options.alone) if options.alone else []
+                costs += Alone(ports, options.seed).large(options.seed) if options.large else []
+                for cost in costs:
                     print(cost, flush=True)
                 if options.frames:
                     faults += _frames(target, options.frames, options.seed)

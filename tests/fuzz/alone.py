@@ -12,6 +12,7 @@ from network.protocol.header import RequestHeader, encode_request
 from network.protocol.messages.metadata import MetadataRequest
 from tests.fuzz.attacker import KINDS, PATIENCE_MS, Lane
 from tests.fuzz.frames import Frame, any_frame
+from tests.fuzz.large import large_frames
 from tests.support.cluster import CLOCK
 
 MOST_KEPT = 40
@@ -62,13 +63,20 @@ class Alone:
             lane.socket.close()
         return self.costs
 
+    def large(self, seed: int) -> list[Cost]:
+        """What each of the large frames costs, the worst first."""
+        for number, frame in enumerate(large_frames(seed)):
+            wait_ms = self._wait_ms("open", frame)
+            self.costs.append(Cost(wait_ms, number, "open", frame, wait_ms))
+        return sorted(self.costs, reverse=True)
+
     def _wait_ms(self, kind: str, frame: Frame) -> float:
         lane = self._lanes.pop(kind, None) or Lane(kind, self._ports["PLAINTEXT" if kind == "open" else "OPEN"])
         neighbour = self._neighbours["open" if kind == "open" else "inside"]
         longest, began = 0.0, CLOCK.monotonic_ms()
         with contextlib.suppress(OSError):
             lane.send(frame)
-            while CLOCK.monotonic_ms() - began < PATIENCE_MS:
+            while CLOCK.monotonic_ms() - began < max(PATIENCE_MS, len(frame.data) // 100):
                 asked = CLOCK.monotonic_ns()
                 neighbour.say(_QUESTION)
                 longest = max(longest, (CLOCK.monotonic_ns() - asked) / 1e6)

@@ -9,18 +9,21 @@ from pathlib import Path
 
 import pytest
 
+from broker.dev.polling import wait_until
 from log.records.compression import Codec
 from network.protocol.errors import ErrorCode
 from network.protocol.header import RequestHeader, encode_request
 from tests.fuzz.broker_under_fire import UnderFire, under_fire
+from tests.fuzz.crowd import QUESTION, Crowd, allow_descriptors
 from tests.fuzz.files import fuzz_files
 from tests.fuzz.record_data import bomb
 from tests.support import wire
-from tests.support.cluster import HOST
+from tests.support.cluster import CLOCK, HOST
 
 FRAMES, FILES, SEED = 20_000, 8_000, 19
 LONGEST_MS = 10_000
 MOST_MB = 150
+MANY, MOST_KB_EACH = 1_000, 32
 
 
 @pytest.fixture(scope="module")
@@ -69,3 +72,20 @@ def test_readers_that_do_not_read_and_writers_that_do_not_end(target: UnderFire)
         during = target.memory_mb()
     assert during - memory < MOST_MB
     assert seen.longest < LONGEST_MS, str(seen)
+
+
+def test_a_thousand_connections_that_say_little(target: UnderFire) -> None:
+    """What `python -m tests.fuzz.connections` does with ten: silent ones, then a frame of each, a byte at a time."""
+    allow_descriptors(MANY)
+    memory, (threads, descriptors) = target.memory_mb(), target.counts()
+    with target.watched() as seen, Crowd(target.broker.port) as crowd:
+        crowd.enter(MANY)
+        assert wait_until(lambda: target.counts()[1] >= descriptors + MANY, CLOCK, LONGEST_MS)
+        silent = target.memory_mb()
+        for at in range(len(QUESTION)):
+            crowd.say(QUESTION[at : at + 1])
+        assert crowd.heard() == MANY
+        assert target.counts()[0] - threads < 20, "a thread for each"
+    assert silent - memory < MANY * MOST_KB_EACH / 1024
+    assert seen.longest < LONGEST_MS, str(seen)
+    assert wait_until(lambda: target.counts()[1] < descriptors + 50, CLOCK, LONGEST_MS), "descriptors stay behind"
