@@ -375,6 +375,11 @@ class FetchManager:
     def __init__(self, cache: FetchSessionCache) -> None:
         self._cache = cache
 
+    def size_of(self, session_id: int) -> int:
+        """Partitions of a session, 0 of one that there is not."""
+        session = self._cache.get(session_id)
+        return 0 if session is None else session.cached_size
+
     def context(
         self,
         version: int,

@@ -1,7 +1,8 @@
 """The named list of requests that a processor may run itself.
 
 Nothing on it may wait: no decompression, no fsync, no ZooKeeper, no cold read. (Sending a range that is not in the
-page cache is the network layer's affair.)
+page cache is the network layer's affair.) And nothing on it may be long: what is decoded here, or asks for very many
+partitions, would stop every connection of the listener.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ from broker.api.metadata import creates_topics_of
 from broker.requests.context import BrokerContext
 from log.config import MAX_INT64
 from network.protocol.api import ApiKey
-from network.server.inline import InlineRule
+from network.server.inline import InlineRule, at_most
 from network.server.request import Request
 
 MAX_PRODUCE_BYTES = 1 << 20
+MAX_BYTES = 1 << 16
+"""Of a request without records, before it is decoded: some milliseconds."""
 MAX_METADATA_TOPICS = 100
+MAX_SESSION_PARTITIONS = 1_000
 _CODEC_AT, _MAGIC_AT, _HEADER_SIZE = 22, 16, 61
 _NOT_INLINE = 0x07 | 0x10  # compressed or transactional
 
@@ -39,7 +43,16 @@ def inline_rule(broker: BrokerContext) -> InlineRule:
                     return False
         return True
 
+    def fetch(request: Request) -> bool:
+        """Also what a session has from before: a request of 40 bytes may ask for very many partitions."""
+        if request.size > MAX_BYTES:
+            return False
+        session_id = request.message.session_id
+        return session_id <= 0 or broker.fetch_manager.size_of(session_id) <= MAX_SESSION_PARTITIONS
+
     def metadata(request: Request) -> bool:
+        if request.size > MAX_BYTES:
+            return False
         topics = request.message.topics
         known = len(broker.metadata_cache.snapshot.topics)
         if topics is None:
@@ -49,9 +62,9 @@ def inline_rule(broker: BrokerContext) -> InlineRule:
     return InlineRule(
         {
             ApiKey.PRODUCE: produce,
-            ApiKey.FETCH: None,
-            ApiKey.API_VERSIONS: None,
+            ApiKey.FETCH: fetch,
+            ApiKey.API_VERSIONS: at_most(MAX_BYTES),
             ApiKey.METADATA: metadata,
-            ApiKey.HEARTBEAT: None,
+            ApiKey.HEARTBEAT: at_most(MAX_BYTES),
         }
     )
