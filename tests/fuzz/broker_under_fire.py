@@ -27,7 +27,7 @@ SETTINGS = {
     "socket.listen.backlog.size": "1000",
     "log.cleaner.backoff.ms": "1000",
     "connection.failed.authentication.delay.ms": "0",
-    "file.delete.delay.ms": "1000",
+    "log.segment.delete.delay.ms": "1000",
 }
 
 

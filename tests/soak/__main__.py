@@ -23,7 +23,7 @@ from tests.support.cluster import CLOCK, HOST, Broker, running_cluster
 SETTINGS = {
     "log.cleaner.backoff.ms": "2000",
     "log.retention.check.interval.ms": "5000",
-    "file.delete.delay.ms": "1000",
+    "log.segment.delete.delay.ms": "1000",
     "log.initial.task.delay.ms": "2000",
     "offsets.topic.num.partitions": "3",
     "group.initial.rebalance.delay.ms": "0",
