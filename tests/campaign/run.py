@@ -21,6 +21,8 @@ from tests.support.replication import create_topic
 
 SETTINGS = {
     "zookeeper.session.timeout.ms": "4000",
+    # At a start; ZooKeeper may be away meanwhile.
+    "zookeeper.connection.timeout.ms": "30000",
     "replica.lag.time.max.ms": "4000",
     "group.initial.rebalance.delay.ms": "200",
     # Of internal topics too.
