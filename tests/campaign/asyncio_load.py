@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
@@ -16,7 +17,7 @@ WAITING = 2_000
 
 
 class AsyncioLoad(Load):
-    """aiokafka with idempotence. `sent`: records handed over; `failed`: of those, such as the client gave up.
+    """aiokafka with idempotence. `sent`: records handed over; `given_up`: of those, by error.
 
     After one that it gave up, a producer of a new identity goes on.
     """
@@ -24,7 +25,7 @@ class AsyncioLoad(Load):
     def __init__(self, bootstrap: str, topic: str, partitions: int, interval_s: float) -> None:
         super().__init__(topic, partitions)
         self.sent = 0
-        self.failed = 0
+        self.given_up: Counter[str] = Counter()
         self._bootstrap = bootstrap
         self._interval_s = interval_s
         self._waiting: set[asyncio.Future[object]] = set()
@@ -49,8 +50,8 @@ class AsyncioLoad(Load):
             )
             try:
                 await producer.start()
-                failed = self.failed
-                while not self._stop.is_set() and self.failed == failed:
+                before = self.given_up.total()
+                while not self._stop.is_set() and self.given_up.total() == before:
                     await self._some(producer)
                     await asyncio.sleep(self._interval_s)
                 await asyncio.wait_for(producer.flush(), 200)
@@ -70,8 +71,8 @@ class AsyncioLoad(Load):
 
     def _delivered(self, done: asyncio.Future[object], value: bytes) -> None:
         self._waiting.discard(done)
-        if done.cancelled() or done.exception() is not None:
-            self.failed += 1
+        if done.cancelled() or (error := done.exception()) is not None:
+            self.given_up["cancelled" if done.cancelled() else type(error).__name__] += 1
             return
         metadata = done.result()
         self.acknowledged[metadata.partition].append((metadata.offset, value))  # type: ignore[attr-defined]

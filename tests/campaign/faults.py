@@ -23,7 +23,7 @@ from tests.support import wire
 from tests.support.cluster import CLOCK, Broker, Cluster
 from tests.support.replication import wait_in_sync
 
-GAP_S = 0.6
+GAP_S = 0.45
 """Between the begin of one fault and the next, on average."""
 REST_S = 35.0
 """After so long all faults end, and the cluster has to get whole before the next one."""

@@ -5,7 +5,9 @@ Needs root. Without, the campaign goes on as it is, without the faults that need
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -41,10 +43,17 @@ def command(program: Sequence[str]) -> tuple[list[str], dict[str, str]]:
 
 
 def enter(module: str) -> None:
-    """Become the same program inside, unless this is it already. Returns inside, or where it may not be."""
-    if _MARK not in os.environ:
-        program, environment = command([sys.executable, "-m", module, *sys.argv[1:]])
-        os.execvpe(program[0], program, {**os.environ, **environment})
+    """Run the same program inside and end as it does, unless this is it already. Returns inside."""
+    if _MARK in os.environ:
+        return
+    program, environment = command([sys.executable, "-m", module, *sys.argv[1:]])
+    process = subprocess.Popen(program, env={**os.environ, **environment})
+    # `unshare` itself ends by no other signal, and all that is inside ends with it.
+    signal.signal(signal.SIGTERM, lambda *_: process.kill())
+    while True:
+        # A Ctrl-C is for the program inside.
+        with contextlib.suppress(KeyboardInterrupt):
+            sys.exit(process.wait())
 
 
 def missing() -> str:

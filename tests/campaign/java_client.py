@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ class JavaClient(MemberProcess):
         self.topic = topic
         self.acknowledged: dict[int, list[tuple[int | None, bytes]]] = {number: [] for number in range(partitions)}
         self.sent = 0
-        self.failed = 0
+        self.given_up: Counter[str] = Counter()
         self.transfers: dict[int, Outcome] = {}
         self._finished = False
         arguments = [bootstrap, topic, str(partitions), bank, group, ",".join(topics), str(int(interval_s * 1000))]
@@ -46,7 +47,7 @@ class JavaClient(MemberProcess):
             number, outcome = event["transfer"]
             self.transfers[number] = outcome
         elif "failed" in event:
-            self.failed += 1
+            self.given_up[event["failed"]] += 1
         elif "sent" in event:
             self.sent = event["sent"]
         elif "finished" in event:

@@ -46,6 +46,7 @@ class Result:
     kinds: list[Kind]
     acknowledged: Counter[str]
     once: set[str]
+    given_up: Counter[str]
     transfers: int
     commits: int
     faults: Counter[str]
@@ -56,7 +57,8 @@ class Result:
         brokers = f"{len(self.kinds)} brokers, {self.kinds.count('kafka')} of them Apache Kafka's"
         return (
             f"seed {self.seed}: {brokers}; {self.acknowledged.total()} records acknowledged {dict(self.acknowledged)}, "
-            f"held to once {sorted(self.once)}; {self.transfers} transfers, {self.commits} commits; "
+            f"held to once {sorted(self.once)}, given up {dict(self.given_up)}; "
+            f"{self.transfers} transfers, {self.commits} commits; "
             f"{self.faults.total()} faults {dict(self.faults)}; {self.orders.total()} orders {dict(self.orders)}; "
             f"{len(self.problems)} problems"
         )
@@ -139,6 +141,7 @@ def _under_faults(
         [broker.kind for broker in cluster.brokers],
         Counter(one.writer for one in history.acknowledged),
         history.once,
+        workloads.given_up,
         list(history.transfers.values()).count("committed"),
         len(history.commits),
         faults.happened,

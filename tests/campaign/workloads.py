@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +23,7 @@ ONCE, PLAIN, ASYNCIO, JAVA = QUEUES = ("queue-once", "queue-plain", "queue-async
 BANK, JAVA_BANK = BANKS = ("bank", "bank-java")
 PARTITIONS = 4
 GROUP = "readers"
-INTERVAL_S = 0.05
+INTERVAL_S = 0.08
 """Up to 15 records of each writer in so long."""
 JAVA_TRANSFERS = 1_000_000_000
 """Numbers of the Java client's transfers begin here."""
@@ -108,6 +109,8 @@ class Workloads:
     def __init__(self, cluster: Cluster, seed: int) -> None:
         self._cluster = cluster
         self._history = History()
+        self.given_up: Counter[str] = Counter()
+        """Records of which a client said that it failed; they may be there all the same."""
         at = cluster.bootstrap
         self._once = IdempotentLoad(at, ONCE, PARTITIONS, INTERVAL_S, security=LIBRDKAFKA)
         self._plain = PlainLoad(at, PLAIN, PARTITIONS, INTERVAL_S, security=KAFKA_PYTHON)
@@ -192,7 +195,8 @@ class Workloads:
                 self._history.acknowledged.append(Acknowledged(place, offset, writer, int(value)))
         if isinstance(load, AsyncioLoad | JavaClient):
             self._history.sent[writer] = load.sent
-            once = not load.failed
+            once = not load.given_up
+            self.given_up.update({f"{writer}: {error}": count for error, count in load.given_up.items()})
         else:
             # All was acknowledged, or it would have failed.
             self._history.sent[writer] = max(numbers, default=-1) + 1
