@@ -162,17 +162,21 @@ class Faults:
         yield from self._bring_back(broker)
 
     def _bring_back(self, broker: Broker) -> Fault:
-        """Until it listens. Apache Kafka's does not start while its old session lives, or without ZooKeeper."""
+        """Until it listens. A broker whose ZooKeeper goes away while it starts ends, and is started again.
+
+        Apache Kafka's ends too when its session expires before it is registered, or its old one is still there.
+        """
         while True:
-            if broker.kind == "kafka":
-                yield lambda: "zookeeper" not in self._schedule.taken
+            yield lambda: "zookeeper" not in self._schedule.taken
             started = self._starter.submit(broker.start)
             yield started.done
             if started.exception() is None:
                 yield lambda: _listens(broker) or not _runs(broker)
                 if _runs(broker):
                     return
-            assert broker.kind == "kafka", f"broker {broker.broker_id} does not start:\n{broker.log_tail()}"
+            said = broker.log_tail(30)
+            for_zookeeper = "could not be started: ZooKeeper" in said or "could not be started: no ZooKeeper" in said
+            assert broker.kind == "kafka" or for_zookeeper, f"broker {broker.broker_id} does not start:\n{said}"
             yield 1.0
 
     def _pause(self) -> bool:
