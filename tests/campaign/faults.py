@@ -25,7 +25,7 @@ from tests.support.replication import wait_in_sync
 
 GAP_S = 0.45
 """Between the begin of one fault and the next, on average."""
-REST_S = 35.0
+REST_S = 45.0
 """After so long all faults end, and the cluster has to get whole before the next one."""
 STOP_PATIENCE_S = 40.0
 
@@ -140,6 +140,10 @@ class Faults:
     def _some(self, least: float, most: float) -> float:
         return self._rng.uniform(least, most)
 
+    def _while(self) -> float:
+        """So many seconds: often one or two, now and then longer than a session lasts."""
+        return min(9, 0.3 + self._rng.expovariate(1 / 1.8))
+
     # ---- processes
 
     def _kill(self) -> bool:
@@ -184,7 +188,7 @@ class Faults:
 
         def steps(broker: Broker) -> Fault:
             broker.pause()
-            yield self._some(0.3, 8)
+            yield self._while()
             broker.resume()
 
         return broker is not None and self._begin("pause", broker, steps(broker))
@@ -230,7 +234,7 @@ class Faults:
     def _link(self, name: str, broker: Broker, begin: Callable[[], None], end: Callable[[], None]) -> bool:
         def steps() -> Fault:
             begin()
-            yield self._some(0.3, 8)
+            yield self._while()
             end()
 
         self.happened[name] += 1
@@ -259,7 +263,7 @@ class Faults:
 
         def steps() -> Fault:
             network.drop(number, rules)
-            yield self._some(0.3, 8)
+            yield self._while()
             network.mend(number, rules)
 
         self.happened["cut off" if direction == "both" else "cut off one way"] += 1
