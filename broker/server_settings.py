@@ -49,6 +49,7 @@ def cleaner_config(config: KafkaConfig) -> CleanerConfig:
         io_buffer_load_factor=config.get_float("log.cleaner.io.buffer.load.factor"),
         max_io_bytes_per_second=config.get_float("log.cleaner.io.max.bytes.per.second"),
         backoff_ms=config.get_int("log.cleaner.backoff.ms"),
+        own_process=config.get_bool("odradek.log.cleaner.process"),
     )
 
 

@@ -228,6 +228,7 @@ _KEYS = (
     ConfigKey("odradek.console.write", BOOLEAN, "false", MEDIUM, internal=True),
     ConfigKey("odradek.http.host", STRING, "127.0.0.1", MEDIUM, rule=non_empty, internal=True),
     ConfigKey("odradek.http.port", INT, None, MEDIUM, rule=between(0, 65535), internal=True),
+    ConfigKey("odradek.log.cleaner.process", BOOLEAN, "true", LOW, internal=True),
     ConfigKey("odradek.log.dir", STRING, None, MEDIUM, internal=True),
     ConfigKey("odradek.log.file.backups", INT, "10", LOW, rule=between(0, 10_000), internal=True),
     ConfigKey("odradek.log.file.max.bytes", LONG, str(100 << 20), LOW, rule=at_least(4096), internal=True),

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from log.cleaner.cleanable import LogToClean
-from log.cleaner.cleaning_pass import Cleaner
+from log.cleaner.cleaning_pass import Cleaner, Run, run_here
 from log.cleaner.manager import CleanerManager
+from log.cleaner.process import MIN_BYTES, CleaningProcess, CleaningProcessDiedError
 from log.cleaner.survivors import CleanerStats
 from log.errors import LogCleaningAbortedError, LogError, StorageError
 from log.management.retention import delete_old_segments
@@ -30,7 +31,10 @@ SHUTDOWN_MS = 30_000
 
 @dataclass(frozen=True, slots=True)
 class CleanerConfig:
-    """Broker settings of the cleaner (`log.cleaner.*`), with Kafka's defaults. Bytes and milliseconds."""
+    """Broker settings of the cleaner (`log.cleaner.*`), with Kafka's defaults. Bytes and milliseconds.
+
+    `own_process`: logs are cleaned by a process of each thread's own.
+    """
 
     threads: int = 1
     dedupe_buffer_size: int = 134_217_728
@@ -38,6 +42,7 @@ class CleanerConfig:
     io_buffer_load_factor: float = 0.9
     max_io_bytes_per_second: float = float("inf")
     backoff_ms: int = 15_000
+    own_process: bool = False
 
     @property
     def map_bytes_per_thread(self) -> int:
@@ -115,6 +120,7 @@ class LogCleaner:
         self._registry = workers
         self._running = False
         self._workers: list[Worker] = []
+        self._processes: dict[int, CleaningProcess] = {}
         self._last_stats: dict[int, CleanerStats] = {}
 
     # ---- life
@@ -149,6 +155,8 @@ class LogCleaner:
         for worker in self._workers:
             worker.join(SHUTDOWN_MS)
         self._workers.clear()
+        for number in list(self._processes):
+            self._end_process(number)
 
     def reconfigure(self, config: CleanerConfig) -> None:
         """Takes over other settings, by new threads. Raises ValueError."""
@@ -174,6 +182,8 @@ class LogCleaner:
         Returns 0 when a log was cleaned, so that another may be due, else `log.cleaner.backoff.ms`.
         """
         cleaned = self._clean_one(number)
+        if not cleaned:
+            self._end_process(number)
         deletable = self.manager.grab_deletable()
         try:
             for log in deletable:
@@ -192,7 +202,7 @@ class LogCleaner:
         log = target.log
         end: int | None = None
         try:
-            end, stats = self._cleaner().clean(target, self._clock.wall_ms())
+            end, stats = self._clean(number, target)
             stats.ended_ms = self._clock.wall_ms()
             self._last_stats[number] = stats
             self._report(target, end, stats)
@@ -213,7 +223,26 @@ class LogCleaner:
         finally:
             self.manager.done_cleaning(log, end)
 
-    def _cleaner(self) -> Cleaner:
+    def _clean(self, number: int, target: LogToClean) -> tuple[int, CleanerStats]:
+        now = self._clock.wall_ms()
+        if self.config.own_process and target.total_bytes >= MIN_BYTES:
+            process = self._processes.get(number)
+            if process is None:
+                process = self._processes[number] = CleaningProcess(self.config.max_io_bytes_per_second)
+            try:
+                return self._cleaner(process.run).clean(target, now)
+            except CleaningProcessDiedError as error:
+                # Anew, from a new plan: some of its segments may be in place already.
+                logger.warning("%s: %s; this thread cleans the log instead", target.topic_partition, error)
+        return self._cleaner(run_here).clean(target, now)
+
+    def _end_process(self, number: int) -> None:
+        """Memory of the process, and of its offset map, is for the time of its work."""
+        process = self._processes.pop(number, None)
+        if process is not None:
+            process.close()
+
+    def _cleaner(self, run: Run) -> Cleaner:
         config = self.config
         return Cleaner(
             config.map_bytes_per_thread,
@@ -222,6 +251,7 @@ class LogCleaner:
             self._check,
             self._throttler,
             self._on_step,
+            run,
         )
 
     def _check(self, tp: TopicPartition) -> None:

@@ -6,6 +6,8 @@ import logging
 from collections.abc import Callable, Iterable
 
 from log.cleaner.swap import replace_segments
+from log.config import LogConfig
+from log.files.file_range import OpenFileBound
 from log.files.names import CLEANED_SUFFIX
 from log.files.segment import MAX_RELATIVE_OFFSET, LogSegment, SegmentOffsetOverflowError, delete_segment_files
 from log.local_log import LocalLog
@@ -30,13 +32,20 @@ def write_batch(target: LogSegment, batch: RecordBatch | LegacyBatch, data: Buff
     target.append(first, last, batch.max_timestamp, last, data)
 
 
-def new_cleaned_segment(local: LocalLog, base_offset: int) -> LogSegment:
+def new_cleaned_segment(
+    directory: str, base_offset: int, config: LogConfig, now_ms: int, bound: OpenFileBound | None = None
+) -> LogSegment:
+    """An empty segment whose files end in `.cleaned`."""
+    return LogSegment(directory, base_offset, config, now_ms, create=True, suffix=CLEANED_SUFFIX, bound=bound)
+
+
+def open_cleaned_segment(local: LocalLog, base_offset: int) -> LogSegment:
+    """The segment of finished `.cleaned` files, as one of the log."""
     return LogSegment(
         local.directory,
         base_offset,
         local.config,
         local.env.clock.wall_ms(),
-        create=True,
         suffix=CLEANED_SUFFIX,
         bound=local.env.bound,
     )

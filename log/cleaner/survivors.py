@@ -25,7 +25,7 @@ class LastRecord(NamedTuple):
 
 @dataclass(slots=True)
 class CleanerStats:
-    """What a cleaning has read and written."""
+    """What a cleaning has read and written. `map_full`: the rest of the dirty part is for another cleaning."""
 
     bytes_read: int = 0
     bytes_written: int = 0
@@ -37,6 +37,7 @@ class CleanerStats:
     started_ms: int = 0
     ended_ms: int = 0
     buffer_utilization: float = 0.0
+    map_full: bool = False
 
     @property
     def elapsed_seconds(self) -> float:

@@ -29,6 +29,10 @@ class SegmentOffsetOverflowError(LogError):
     def __init__(self, base_offset: int, offset: int) -> None:
         super().__init__(f"offset {offset} does not fit the segment with base offset {base_offset}")
         self.base_offset = base_offset
+        self.offset = offset
+
+    def __reduce__(self) -> tuple[type[SegmentOffsetOverflowError], tuple[int, int]]:
+        return type(self), (self.base_offset, self.offset)
 
 
 @dataclass(slots=True)

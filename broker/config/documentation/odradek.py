@@ -20,6 +20,9 @@ KEYS: dict[str, str] = {
     "there, nor a login for metrics, so anything but loopback shows them to everybody who can reach it.",
     "odradek.http.port": "Port on which /metrics, /health/live, /health/ready and /console/ are served over HTTP; "
     "0 takes a free one. Not set, nothing is served.",
+    "odradek.log.cleaner.process": "Whether logs of a megabyte or more are compacted by a process of each cleaner "
+    "thread's own, so that requests do not wait for the interpreter. It is there while it has work, with the table of "
+    "keys and about 25 MB beside that. If it cannot be started, or dies, its thread does the work.",
     "odradek.log.dir": "Directory for log files (docs/logging.md). Not set, everything goes to standard error.",
     "odradek.log.file.backups": "How many full log files are kept beside the current one, for each kind.",
     "odradek.log.file.max.bytes": "Size at which a log file is set aside and a new one begun.",

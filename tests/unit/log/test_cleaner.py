@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from log.appends import append_as_leader
 from log.cleaner.cleanable import cleanable_offsets, is_candidate, log_to_clean
 from log.cleaner.cleaner_threads import CleanerConfig, LogCleaner, Throttler
-from log.cleaner.cleaning_pass import Cleaner, group_segments
+from log.cleaner.cleaning_pass import Cleaner
 from log.cleaner.manager import CleanerManager
 from log.cleaner.offset_map import OffsetMap
+from log.cleaner.plan import group_segments, plan_cleaning
 from log.config import LogConfig
 from log.errors import LogCleaningAbortedError, LogError
 from log.partition_log import PartitionLog
@@ -375,8 +376,12 @@ def test_groups_fit_a_segment(harness: Harness) -> None:
     for _ in range(20):
         _put(log, (b"k", b"x" * 100))
     config = replace(COMPACT, segment_bytes=900)
-    groups = group_segments(log.segments, config, log.log_end_offset)
-    assert [segment for group in groups for segment in group] == log.segments
+    now = harness.clock.wall_ms()
+    target = log_to_clean(log, cleanable_offsets(log, None, now), now)
+    segments = plan_cleaning(target, now, map_memory=1 << 20, load_factor=0.9, io_buffer_size=4096).segments
+    assert [segment.base_offset for segment in segments] == [segment.base_offset for segment in log.segments[:-1]]
+    groups = group_segments(segments, config, log.log_end_offset)
+    assert [segment for group in groups for segment in group] == segments
     assert all(sum(s.size for s in group) <= 900 for group in groups)
     assert any(len(group) > 1 for group in groups)
 
