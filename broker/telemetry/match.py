@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import re2
-
 from broker.config.keys import ConfigError
+from broker.linear_regex import LinearRegexError, compiled
 
 ATTRIBUTES = (
     "client_instance_id",
@@ -21,10 +20,6 @@ ATTRIBUTES = (
     "client_source_address",
     "client_source_port",
 )
-MAX_PATTERN = 4096
-"""Characters of one expression."""
-_PROGRAM_BYTES = 1 << 20
-
 Match = Mapping[str, Any]
 """Compiled expressions by attribute."""
 
@@ -38,11 +33,11 @@ def parse_match(items: Iterable[str]) -> Match:
     found = {}
     for item in items:
         name, _, expression = (part.strip() for part in item.partition("="))
-        if not expression or "=" in expression or name not in ATTRIBUTES or len(expression) > MAX_PATTERN:
+        if not expression or "=" in expression or name not in ATTRIBUTES:
             raise MatchError(f"Illegal client matching pattern: {item}")
         try:
-            found[name] = _compiled(expression)
-        except re2.error:
+            found[name] = compiled(expression)
+        except LinearRegexError:
             raise MatchError(f"Illegal client matching pattern: {item}") from None
     return found
 
@@ -50,10 +45,3 @@ def parse_match(items: Iterable[str]) -> Match:
 def matches(match: Match, attributes: Mapping[str, str]) -> bool:
     """Whether every expression matches all of its attribute."""
     return all(pattern.fullmatch(attributes[name]) is not None for name, pattern in match.items())
-
-
-def _compiled(expression: str) -> Any:
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = _PROGRAM_BYTES
-    return re2.compile(expression, options=options)

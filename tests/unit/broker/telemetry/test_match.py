@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
+from broker.groups.consumer import regex
 from broker.telemetry.match import MatchError, matches, parse_match
+from network.protocol.errors import ApiError, ErrorCode
 
 ID = "client_id"
 
@@ -36,3 +40,12 @@ def test_every_attribute_must_match_and_the_last_expression_of_one_counts() -> N
     assert not matches(match, {ID: "ab", "client_source_port": "-"})
     assert not matches(match, {ID: "x", "client_source_port": "9092"})
     assert matches({}, {})
+
+
+def test_without_re2_every_expression_is_refused_and_nothing_else_evaluates_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "re2", None)
+    with pytest.raises(MatchError):
+        parse_match(["client_id=app-.*"])
+    with pytest.raises(ApiError, match="no google-re2") as refused:
+        regex.matching("never-seen-before.*", ["topic-1"])
+    assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
