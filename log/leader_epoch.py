@@ -121,7 +121,8 @@ class LeaderEpochCache:
         removed = []
         while epochs and (epochs[-1] >= epoch or starts[-1] >= start_offset):
             removed.append((epochs.pop(), starts.pop()))
-        if removed and removed != [(epoch, start_offset)]:
+        # An epoch without a record ends with the next one at the same offset: that is no news, of thousands at a time.
+        if any(old >= epoch or start > start_offset for old, start in removed):
             logger.info("leader epoch %d at offset %d replaces %s", epoch, start_offset, removed)
         epochs.append(epoch)
         starts.append(start_offset)

@@ -23,7 +23,7 @@ def truncate_to(log: PartitionLog, offset: int) -> bool:
     with log.io(f"truncating {log.topic_partition} to {offset}"), log.lock:
         local = log.local
         if offset >= local.log_end_offset:
-            logger.info("%s: nothing to truncate: %d is not below the log end", log.topic_partition, offset)
+            logger.debug("%s: nothing to truncate: %d is not below the log end", log.topic_partition, offset)
             log.leader_epoch_cache.truncate_from_end(offset)
             return False
         logger.info("%s: truncating to %d", log.topic_partition, offset)

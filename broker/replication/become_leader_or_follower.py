@@ -96,12 +96,13 @@ class RoleChanges:
                 if change is None:
                     continue
                 (leaders if state.leader == manager.broker_id else followers).append(change)
-            new_leaders = self._make_leaders(leaders, errors)
+            new_leaders, newly = self._make_leaders(leaders, errors)
             new_followers = self._make_followers(followers, errors)
             manager.log_dir_moves.go_on(change.partition for change in [*leaders, *followers])
             manager.fetchers.shutdown_idle_threads()
             on_leadership_change(new_leaders, new_followers)
-            return _leader_and_isr_response(errors, version)
+        manager.expect_followers(newly)
+        return _leader_and_isr_response(errors, version)
 
     def _classify(
         self,
@@ -146,17 +147,19 @@ class RoleChanges:
 
     def _make_leaders(
         self, changes: list[_Change], errors: dict[tuple[bytes, TopicPartition], ErrorCode]
-    ) -> list[Partition]:
+    ) -> tuple[list[Partition], list[Partition]]:
+        """The partitions that this broker leads now, and which of these it has not led before."""
         manager = self._manager
         manager.fetchers.remove([change.partition.topic_partition for change in changes])
-        done = []
+        done, newly = [], []
         for partition, state, topic_id in changes:
             try:
-                partition.make_leader(state, topic_id)
+                if partition.make_leader(state, topic_id):
+                    newly.append(partition)
                 done.append(partition)
             except (StorageError, OSError) as error:
                 self._storage_failure(partition, topic_id, error, errors)
-        return done
+        return done, newly
 
     def _make_followers(
         self, changes: list[_Change], errors: dict[tuple[bytes, TopicPartition], ErrorCode]

@@ -12,6 +12,7 @@ from broker.config.kafka_config import KafkaConfig
 from broker.coordinator.internal_topic_names import INTERNAL_TOPICS
 from broker.fetching.replica_selector import ReplicaSelector
 from broker.replication import partition_reads
+from broker.replication.awaited_followers import AwaitedFollowers, FollowerKey
 from broker.replication.follower.fetcher_manager import FetcherManager
 from broker.replication.idle_reads import idle_read
 from broker.replication.isr.changes import maybe_shrink_isr
@@ -96,6 +97,7 @@ class ReplicaManager:
         self.partitions = partitions
         self.traffic = traffic
         self.fetchers = fetchers
+        self.awaited = AwaitedFollowers(clock, config.get_int("replica.fetch.wait.max.ms"), self.is_alive)
         self._selector = selector
         self.is_shutting_down = False
         self._scheduler = scheduler
@@ -343,7 +345,15 @@ class ReplicaManager:
             result.release()
         positions = [result.fetch_offset_metadata for _, result in results]
         operation = DelayedFetch(params, entries, positions, self, callback)
-        self.delayed.fetch.try_complete_else_watch(operation, [tp for tp, _ in entries], has_looked=True)
+        keys: list[TopicPartition | FollowerKey] = [tp for tp, _ in entries]
+        if params.replica_id >= 0:
+            keys.append(FollowerKey(params.replica_id))
+        self.delayed.fetch.try_complete_else_watch(operation, keys, has_looked=True)
+
+    def expect_followers(self, partitions: Sequence[Partition]) -> None:
+        """This broker leads `partitions` anew: the waits of their followers end, whose next fetch begins with them."""
+        for key in self.awaited.expect(partitions):
+            self.delayed.check_fetches_of(key)
 
     def read_from_log(
         self, params: FetchParams, entries: Sequence[FetchEntry], update_followers: bool

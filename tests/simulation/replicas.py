@@ -61,6 +61,8 @@ class NobodyWaits:
 
     check_produce_and_fetch = check_all
 
+    def check_fetches_of(self, follower: object) -> None: ...
+
     def is_watched(self, _: TopicPartition) -> bool:
         return False
 

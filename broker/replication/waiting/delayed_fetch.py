@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from broker.replication.awaited_followers import SHORT_WAIT_MS, AwaitedFollowers
 from broker.replication.metrics import ReplicaMetrics
 from broker.replication.partition import Partition
 from broker.replication.partition_reads import find_divergence
@@ -25,6 +26,7 @@ class Reads(Protocol):
 
     partitions: Partitions
     traffic: ReplicaTraffic
+    awaited: AwaitedFollowers
     metrics: ReplicaMetrics
 
     def read_from_log(
@@ -46,7 +48,9 @@ class DelayedFetch(DelayedOperation):
         replicas: Reads,
         callback: FetchCallback,
     ) -> None:
-        super().__init__(params.max_wait_ms)
+        is_short = params.is_from_follower and replicas.awaited.is_awaited(params.replica_id)
+        super().__init__(min(params.max_wait_ms, SHORT_WAIT_MS) if is_short else params.max_wait_ms)
+        self._ends_when_awaited = params.is_from_follower and not is_short
         self._params = params
         self._entries = entries
         self._positions = positions
@@ -56,6 +60,8 @@ class DelayedFetch(DelayedOperation):
     def try_complete(self) -> bool:
         accumulated = 0
         params = self._params
+        if self._ends_when_awaited and self._replicas.awaited.is_awaited(params.replica_id):
+            return self.force_complete()
         slots = self._replicas.partitions.slots
         for (tp, data), start in zip(self._entries, self._positions, strict=True):
             if start is None or start.message_offset < 0:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from log.topic_partition import TopicPartition
 from timer.metrics import Metrics
 from timer.purgatory import DelayedOperation, Purgatory, Watched
@@ -10,7 +12,7 @@ from timer.worker import Workers
 
 
 class DelayedOperations:
-    """Operations that wait for a partition. Keys are topic partitions."""
+    """Operations that wait for a partition. Keys are topic partitions, and the followers of `awaited_followers`."""
 
     def __init__(
         self,
@@ -47,6 +49,10 @@ class DelayedOperations:
         """After the partition was stopped, or became a follower."""
         self.produce.check_and_complete(topic_partition)
         self.fetch.check_and_complete(topic_partition)
+
+    def check_fetches_of(self, follower: Hashable) -> None:
+        """After this broker has come to lead more that the follower has."""
+        self.fetch.check_and_complete(follower)
 
     def shutdown(self) -> None:
         """Stop the timers; what still waits is not completed."""

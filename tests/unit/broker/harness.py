@@ -50,6 +50,7 @@ from network.protocol.messages.update_metadata import (
 from tests.unit.log.harness import batch
 from timer.chance import SystemChance
 from timer.clock import ManualClock
+from timer.executor import InlineExecutor
 from timer.metrics import NULL_METRICS, Metrics
 from timer.scheduler import ManualScheduler
 from timer.timer import SystemTimer
@@ -90,7 +91,10 @@ class LeadingBroker:
         self.cache = MetadataCache(1)
         self.metrics = MetricsRegistry()
         self.delayed = DelayedOperations(
-            {name: SystemTimer(name, self.clock) for name in ("Produce", "Fetch", "DeleteRecords", "ElectLeader")},
+            {
+                name: SystemTimer(name, self.clock, InlineExecutor())
+                for name in ("Produce", "Fetch", "DeleteRecords", "ElectLeader")
+            },
             {},
             NULL_METRICS,
         )
