@@ -252,21 +252,25 @@ class PartitionStateMachine:
         if rule is None:
             raise ValueError("an election needs a rule")
         remaining = list(partitions)
+        # Only the controller writes these, so what it knows is what is there; if not, the expected versions do not fit.
+        known = self._known_states(remaining) if self._config.uses_alter_partition else {}
         while remaining:
-            remaining = yield from self._elect_once(remaining, rule, results)
+            unknown = [partition for partition in remaining if partition not in known]
+            states = {**known, **self._current_states(unknown, results)} if unknown else known
+            remaining = yield from self._elect_once(states, rule, results)
+            known = {}
         failed = {str(item): str(results[item]) for item in partitions if isinstance(results.get(item), Exception)}
         if failed:
             logger.warning("No leader was elected for: %s", failed)
 
     def _elect_once(
         self,
-        partitions: Sequence[TopicPartition],
+        states: dict[TopicPartition, PartitionState],
         rule: Rule,
         results: Results,
     ) -> Generator[TopicPartition, None, list[TopicPartition]]:
-        """One read, decide and write; returns the partitions that somebody else wrote in between."""
+        """Decide and write; returns the partitions whose state in ZooKeeper is another one by now."""
         context = self._context
-        states = self._current_states(partitions, results)
         elections = rule(states) if states else {}
         chosen: dict[TopicPartition, Election] = {}
         writes: dict[TopicPartition, PartitionState] = {}
@@ -302,6 +306,10 @@ class PartitionStateMachine:
         self._batch.add_leader_and_isr(
             election.recipients, partition, state, context.assignment(partition), is_new=False
         )
+
+    def _known_states(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionState]:
+        leadership = self._context.leadership
+        return {partition: leadership[partition] for partition in partitions if partition in leadership}
 
     def _current_states(
         self, partitions: Iterable[TopicPartition], failures: Results

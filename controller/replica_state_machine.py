@@ -6,7 +6,7 @@ An invalid transition is logged and skipped; valid ones of the same call go on.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from controller.config import ControllerConfig
@@ -162,17 +162,25 @@ class ReplicaStateMachine:
         """Take a replica out of ISRs; the current leadership of all partitions for which that worked or was so."""
         done: dict[TopicPartition, PartitionState] = {}
         remaining = list(partitions)
+        # Where the replica is in the ISR, a write with the expected version shows whether that is still so.
+        known = self._context.leadership if self._config.uses_alter_partition else {}
+        surely = {item: known[item] for item in remaining if item in known and broker in known[item].isr}
         while remaining:
-            remaining = self._remove_once(broker, remaining, done)
+            found = {**surely, **self._zk.partition_states([item for item in remaining if item not in surely])}
+            remaining = self._remove_once(broker, remaining, found, done)
+            surely = {}
         for partition, state in done.items():
             self._context.set_leadership(partition, state)
         return done
 
     def _remove_once(
-        self, broker: int, partitions: Sequence[TopicPartition], done: dict[TopicPartition, PartitionState]
+        self,
+        broker: int,
+        partitions: Sequence[TopicPartition],
+        found: Mapping[TopicPartition, PartitionState],
+        done: dict[TopicPartition, PartitionState],
     ) -> list[TopicPartition]:
         context = self._context
-        found = self._zk.partition_states(partitions)
         writes: dict[TopicPartition, PartitionState] = {}
         for partition in partitions:
             state = found.get(partition)

@@ -26,8 +26,12 @@ class PayloadError(ValueError):
     """A znode holds something that its reader cannot accept."""
 
 
+# Made once: `json.dumps` makes one for each call that asks for other separators.
+_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
+
+
 def _encode(value: Mapping[str, Any]) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+    return _ENCODER.encode(value).encode()
 
 
 def _parse(data: bytes | None) -> dict[str, Any] | None:

@@ -504,19 +504,31 @@ class Simulation:
         zk = ZkClient(active[0].session)
         if sorted(context.brokers) != [node.id for node in self.nodes]:
             return f"brokers known: {sorted(context.brokers)}"
-        if context.topics_to_delete or context.reassigning or zk.topics_to_delete():
+        stuck = self._stuck(controller)
+        reassigning = {partition for partition in context.reassigning if partition.topic not in stuck}
+        if context.topics_to_delete - stuck or reassigning or zk.topics_to_delete() - stuck:
             return f"deleting {context.topics_to_delete}, reassigning {context.reassigning}"
         if context.topics != zk.topic_names():
             return f"topics known {context.topics}"
-        for partition in context.all_partitions():
+        whole = [partition for partition in context.all_partitions() if partition.topic not in stuck]
+        for partition in whole:
             problem = self._partition_unrest(controller, zk, partition)
             if problem is not None:
                 return f"{partition}: {problem}"
         hosted = {(node.id, partition) for node in self.nodes for partition in node.broker.replicas}
-        wanted = {(broker, item) for item in context.all_partitions() for broker in context.replicas(item)}
+        wanted = {(broker, item) for item in whole for broker in context.replicas(item)}
         if not wanted <= hosted:
             return f"replicas missing on brokers: {sorted(wanted - hosted)}"
         return None
+
+    def _stuck(self, controller: Controller) -> set[str]:
+        """Topics as in `_is_moving` whose move began between the look and the request to delete them."""
+        context = controller.context
+        return {
+            partition.topic
+            for partition in context.reassigning
+            if partition.topic in context.topics_to_delete and context.leadership[partition].leader == -1
+        }
 
     def _partition_unrest(self, controller: Controller, zk: ZkClient, partition: TopicPartition) -> str | None:
         context = controller.context
