@@ -6,7 +6,9 @@ Measured: creating a topic of many partitions until every broker knows it; what 
 failover (its znode removed, so that no session timeout is within it) until the new controller has made a topic that
 every broker knows; from the kill of a leader to the first acknowledged record on its partition, and the part of that
 after ZooKeeper ended the session, in which all partitions of the killed broker get other leaders; the start of that
-broker until all know it; a controlled restart, from SIGTERM to serving. Of Odradek's controller and leader failover
+broker until all know it; a controlled restart, from SIGTERM to serving; and, with a record in every partition, the
+start of one killed broker and of all three at once, from the start of the processes (their sessions are over) until
+every broker tells of every partition that all its replicas are in sync. Of Odradek's controller and leader failover
 also, from the controller's log: the events of the controller that they are made of, and what of these was waiting for
 answers of ZooKeeper.
 
@@ -40,7 +42,10 @@ from tests.support.zookeeper import zookeeper_client
 
 SESSION_MS = 4000
 KINDS: tuple[Literal["odradek", "kafka"], ...] = ("odradek", "kafka")
-METRICS = ("create", "broker_mb", "controller", "failover", "after_session", "after_crash", "stop", "restart")
+METRICS = (
+    "create", "broker_mb", "controller", "failover", "after_session", "after_crash", "stop", "restart", "crash",
+    "crash_all",
+)  # fmt: skip
 # Of Odradek only.
 OWN_METRICS = ("controller_events", "controller_zookeeper", "failover_events", "failover_zookeeper")
 _TOLD = re.compile(r"(\w+) took ([\d.]+) ms, ([\d.]+) ms of it waiting for ZooKeeper")
@@ -109,6 +114,51 @@ def known_everywhere(cluster: Cluster, topic: str, partitions: int) -> bool:
         if found is None or sum(entry.leader >= 0 for entry in found.partitions.values()) != partitions:
             return False
     return True
+
+
+def fill(cluster: Cluster, topic: str, partitions: int, limit: float) -> None:
+    """One record into each partition."""
+    from confluent_kafka import Producer
+
+    acknowledged: list[bool] = []
+    limits = {"message.timeout.ms": int(limit * 1000), "queue.buffering.max.messages": partitions + 1}
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0, "linger.ms": 50, **limits})
+    for partition in range(partitions):
+        producer.produce(
+            topic, b"x", partition=partition, on_delivery=lambda error, _: acknowledged.append(error is None)
+        )
+    producer.flush(limit)
+    if sum(acknowledged) != partitions:
+        raise RuntimeError(f"{sum(acknowledged)} of {partitions} records were acknowledged")
+
+
+def in_sync_everywhere(cluster: Cluster, topic: str, partitions: int) -> bool:
+    """Whether every broker tells of each partition that it has a leader and all its replicas are in sync."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    for broker in cluster.running:
+        admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
+        try:
+            found = admin.list_topics(topic, timeout=10).topics[topic].partitions.values()
+        except KafkaException:
+            return False  # it does not serve yet
+        if sum(entry.leader >= 0 and len(entry.isrs) == len(cluster.brokers) for entry in found) != partitions:
+            return False
+    return True
+
+
+def crash(cluster: Cluster, brokers: list[Broker], topic: str, partitions: int, limit: float) -> float:
+    """Seconds from the start of killed brokers until all is in sync."""
+    for broker in brokers:
+        broker.kill()
+    for broker in brokers:
+        broker.wait_forgotten()
+    began = time.monotonic()
+    for broker in brokers:
+        broker.start()
+    wait(lambda: in_sync_everywhere(cluster, topic, partitions), limit, "all in sync again", 50)
+    return time.monotonic() - began
 
 
 def controller_failover(cluster: Cluster, limit: float) -> float:
@@ -186,6 +236,10 @@ def measure(kind: Literal["odradek", "kafka"], directory: Path, zookeeper: str, 
         leader.start()
         cluster.wait_ready()
         restart = time.monotonic() - began
+        wait(lambda: in_sync_everywhere(cluster, "many", partitions), limit, "all in sync", 50)
+        fill(cluster, "many", partitions, limit)
+        one = crash(cluster, [leader], "many", partitions, limit)
+        everyone = crash(cluster, list(cluster.brokers), "many", partitions, limit)
     return {
         "create": create,
         "broker_mb": broker_mb,
@@ -195,6 +249,8 @@ def measure(kind: Literal["odradek", "kafka"], directory: Path, zookeeper: str, 
         "after_crash": after_crash,
         "stop": stop,
         "restart": restart,
+        "crash": one,
+        "crash_all": everyone,
         **own,
     }
 
@@ -240,6 +296,8 @@ def show(medians: dict[str, dict[str, float]], partitions: int) -> None:
         "after_crash": "started after a kill until all know it, s",
         "stop": "controlled shutdown, s",
         "restart": "controlled shutdown and start until all know it, s",
+        "crash": "one broker started after a kill until all is in sync, s",
+        "crash_all": "all three started after a kill until all is in sync, s",
     }
     print("| | Odradek | Kafka | ratio |\n|---|---|---|---|")
     for metric, text in names.items():

@@ -84,6 +84,8 @@ def of_failover(found: dict[str, Any]) -> Iterator[Row]:
         "after_crash": ("started after a kill until all know it", "s"),
         "stop": ("controlled shutdown", "s"),
         "restart": ("controlled shutdown and start", "s"),
+        "crash": ("one broker started after a kill until all is in sync", "s"),
+        "crash_all": ("all three started after a kill until all is in sync", "s"),
     }
     for metric, (text, unit) in texts.items():
         kinds = [kind for kind in ("odradek", "kafka") if kind in found]
