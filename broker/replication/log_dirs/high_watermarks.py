@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from log.errors import StorageError
@@ -29,7 +28,7 @@ class HighWatermarkCheckpoints:
 
     def initial(self, log: PartitionLog, tp: TopicPartition) -> int:
         """The checkpointed high watermark of a log, 0 if it has none; the log clamps it to its own bounds."""
-        directory = str(Path(log.directory).parent)
+        directory = log.parent_dir
         found = self._found.get(directory)
         if found is None:
             checkpoint = self._log_manager.high_watermark_checkpoints.get(directory)
@@ -49,7 +48,7 @@ class HighWatermarkCheckpoints:
         for partition in partitions:
             for log in (partition.log, partition.future_log):
                 if log is not None:
-                    directory = str(Path(log.directory).parent)
+                    directory = log.parent_dir
                     if directory in by_directory:
                         by_directory[directory][partition.topic_partition] = log.high_watermark
         self._keep_unannounced(by_directory)
