@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import subprocess
 import threading
 from collections import Counter
 from collections.abc import Sequence
@@ -164,8 +165,7 @@ class Workloads:
         self._wait_delivered(final)
         self.look()
         for member in self.members:
-            member.leave()
-            assert member.closed, repr(member)
+            self._end(member)
             self._history.commits += [Position(at, (topic, p), offset) for at, topic, p, offset in member.commits]
             self._history.starts += [Position(at, (topic, p), offset) for at, topic, p, offset in member.starts]
         if self._java:
@@ -173,6 +173,16 @@ class Workloads:
         for bank, first in ((BANK, 0), (JAVA_BANK, JAVA_TRANSFERS)):
             self._history.legs += [(first + number, amount) for number, amount in committed_legs(self._cluster, bank)]
         return self._history, final
+
+    def _end(self, member: MemberProcess) -> None:
+        """It leaves the group. A client that then does not end has told what it was given all the same."""
+        try:
+            member.leave()
+        except subprocess.TimeoutExpired:
+            member.kill()
+            self.given_up[f"{member.name} did not end"] += 1
+        else:
+            assert member.closed, repr(member)
 
     def close(self) -> None:
         """End what is left of the processes of clients."""
