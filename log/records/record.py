@@ -281,6 +281,16 @@ class BatchBuilder:
             self.max_timestamp, self.offset_of_max_timestamp = timestamp, offset
         return offset
 
+    def append_encoded(self, records: bytes, count: int, base_timestamp: int, max_timestamp: int) -> None:
+        """Adds all records of the batch at once: `count` of them, encoded with offset deltas that count up from 0 and
+        timestamp deltas from `base_timestamp`."""
+        self._parts.append(records)
+        self._records_size += len(records)
+        self.count += count
+        self.last_offset += count
+        self._base_timestamp = base_timestamp
+        self.max_timestamp = max_timestamp
+
     @property
     def uncompressed_size(self) -> int:
         """Bytes of the batch so far, had it no codec."""

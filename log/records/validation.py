@@ -39,6 +39,7 @@ from log.records.compression import DECOMPRESSION_LIMIT, Codec, codec_for, codec
 from log.records.old_formats import LegacyBatch, WrongMagic, iter_entries
 from log.records.record import BatchBuilder, Record, iter_records, record_bytes
 from log.records.record_walk import walk_records
+from log.records.varint import decode_varint, decode_varlong
 
 _MAGIC_AT = 16
 _SMALL_BATCH = 8192
@@ -150,9 +151,10 @@ def validate_for_leader(
     in_place = source == target or (first.is_control and source == Codec.NONE)
     if origin is not AppendOrigin.CLIENT and in_place:
         # Coordinators hand in what this process has built.
-        max_timestamp, memory = first.max_timestamp, 0
+        max_timestamp, offsets_in_sequence, plain, memory = first.max_timestamp, False, b"", 0
     else:
-        max_timestamp, offsets_in_sequence, memory = _check_records(first, config, now_ms, decompression_limit)
+        max_timestamp, offsets_in_sequence, plain = _check_records(first, config, now_ms, decompression_limit)
+        memory = HEADER_SIZE + len(plain)
         in_place = in_place and (offsets_in_sequence or source == Codec.NONE)
     append_time = config.message_timestamp_type == "LogAppendTime"
     if in_place:
@@ -167,7 +169,13 @@ def validate_for_leader(
         append_ms = now_ms if append_time else NO_TIMESTAMP
         return ValidatedRecords(view, first, source, append_ms, rebuilt=False, conversion=conversion)
     builder = _batch_builder(target, config, next_offset, leader_epoch, now_ms, first)
-    built = _rebuild(iter_records(first, decompression_limit), builder, source, config, now_ms)
+    keeps_times = first.timestamp_type == CREATE_TIME and not append_time
+    if keeps_times and offsets_in_sequence and _begins_with_base_timestamp(plain):
+        # The new batch would hold the same record bytes, so no record is built.
+        builder.append_encoded(plain, first.record_count, first.base_timestamp, max_timestamp)
+        built = _finished(builder, source, config, now_ms)
+    else:
+        built = _rebuild(iter_records(first, decompression_limit), builder, source, config, now_ms)
     built.conversion = Conversion(builder.count, now_ns() - began_ns, memory + builder.uncompressed_size)
     return built
 
@@ -248,8 +256,14 @@ def _offset_fault(message: str) -> InvalidRecordError:
     return InvalidRecordError(message).counted_as(RecordFault.OFFSET_OR_SEQUENCE)
 
 
-def _check_records(batch: RecordBatch, config: LogConfig, now_ms: int, limit: int) -> tuple[int, bool, int]:
-    """(largest record timestamp, whether the offset deltas count up from 0, size without a codec)."""
+def _begins_with_base_timestamp(plain: bytes) -> bool:
+    """Whether the timestamp delta of the first record is 0, as it is when a batch is built."""
+    _, behind_length = decode_varint(plain, 0)
+    return decode_varlong(plain, behind_length + 1)[0] == 0
+
+
+def _check_records(batch: RecordBatch, config: LogConfig, now_ms: int, limit: int) -> tuple[int, bool, bytes]:
+    """(largest record timestamp, whether the offset deltas count up from 0, the records without a codec)."""
     plain = record_bytes(batch, limit)
     largest_delta, smallest_delta, in_sequence, null_keys = walk_records(plain, batch.record_count)
     if batch.attributes & TIMESTAMP_TYPE_MASK:
@@ -263,7 +277,7 @@ def _check_records(batch: RecordBatch, config: LogConfig, now_ms: int, limit: in
             check_record(record, index, batch.timestamp_type, config, now_ms)
             for index, record in enumerate(iter_records(batch, limit))
         )
-    return largest, in_sequence, HEADER_SIZE + len(plain)
+    return largest, in_sequence, plain
 
 
 def _timestamps_pass(batch: RecordBatch, largest: int, smallest: int, config: LogConfig, now_ms: int) -> bool:
@@ -362,6 +376,10 @@ def _rebuild(
         raise InvalidTimestampError(str(error)) from None
     if builder.count == 0:
         raise InvalidRecordError("there is no record")
+    return _finished(builder, source, config, now_ms)
+
+
+def _finished(builder: BatchBuilder, source: Codec, config: LogConfig, now_ms: int) -> ValidatedRecords:
     built = builder.build()
     if len(built) > config.max_message_bytes:
         raise RecordTooLargeError(

@@ -14,7 +14,8 @@ from log.errors import (
     RecordTooLargeError,
     UnknownCompressionError,
 )
-from log.records.batch import LOG_APPEND_TIME, Buffer, RecordBatch, write_header
+from log.records import validation
+from log.records.batch import DELETE_HORIZON_MASK, LOG_APPEND_TIME, Buffer, RecordBatch, write_header
 from log.records.compression import Codec
 from log.records.old_formats import encode_message, encode_wrapper
 from log.records.record import BatchBuilder, ControlType, EndTxnMarker, Record, build_end_txn_marker, iter_records
@@ -66,6 +67,44 @@ def test_offsets_and_epoch_are_written_in_place(codec: Codec) -> None:
     assert (batch.partition_leader_epoch, batch.max_timestamp) == (7, NOW)
     assert [r.offset for r in iter_records(batch)] == [100, 101, 102]
     assert (result.source_codec, result.log_append_time) == (codec, -1)
+
+
+@pytest.mark.parametrize("target", [Codec.NONE, Codec.LZ4, Codec.ZSTD])
+@pytest.mark.parametrize("source", [Codec.NONE, Codec.LZ4, Codec.GZIP])
+def test_recompression_of_whole_batches_gives_what_building_all_records_gives(
+    source: Codec, target: Codec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "uncompressed" if target is Codec.NONE else target.config_name
+    many = [
+        Record(i, NOW - 7 * (i % 5), b"%d" % i if i % 3 else None, b"v" * (i % 90), (("h", b"x"),)) for i in range(300)
+    ]
+    sent = bytes(build_batch(many, codec=source, producer_id=5, producer_epoch=1, base_sequence=9))
+    looks: list[bool] = []
+    first_delta = validation._begins_with_base_timestamp
+
+    def look(plain: bytes) -> bool:
+        looks.append(first_delta(plain))
+        return looks[-1]
+
+    monkeypatch.setattr(validation, "_begins_with_base_timestamp", look)
+    at_once = _validate(sent, compression_type=name)
+    assert looks == [True] * (source is not target)
+    monkeypatch.setattr(validation, "_begins_with_base_timestamp", lambda plain: False)
+    one_by_one = _validate(sent, compression_type=name)
+    assert bytes(at_once.records) == bytes(one_by_one.records)
+    assert at_once.conversion == one_by_one.conversion
+
+
+def test_recompression_of_a_batch_that_does_not_begin_with_its_base_timestamp() -> None:
+    builder = BatchBuilder(codec=Codec.LZ4, delete_horizon_ms=NOW - 100)
+    for record in RECORDS:
+        builder.append(record.timestamp, record.key, record.value)
+    # A horizon makes a base timestamp of its own; a client's batch may have one too.
+    sent = builder.build()
+    sent = _edited(sent, attributes=RecordBatch(sent).attributes & ~DELETE_HORIZON_MASK)
+    batch = _validate(sent, compression_type="zstd").batch
+    assert batch.base_timestamp == RECORDS[0].timestamp
+    assert [r.timestamp for r in iter_records(batch)] == [r.timestamp for r in RECORDS]
 
 
 def test_read_only_bytes_are_copied() -> None:
