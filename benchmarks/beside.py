@@ -1,7 +1,7 @@
 """What produce loses while the broker compacts, converts for old consumers, or compresses anew what producers send.
 
     python -m benchmarks.beside [--quick] [--json] [--targets odradek,kafka] [--rounds N] [--only TEXT]
-                                [--data-dir DIR] [--set KEY=VALUE]
+                                [--data-dir DIR] [--set KEY=VALUE] [--python PROGRAM]
 
 One broker. In the foreground two producers, one after the other: one record of 100 B a request, the next when the last
 is acknowledged (requests/s and their latency), and batches of 1 MB with records of 1 KB, two requests in flight (MB/s).
@@ -13,7 +13,8 @@ Beside it one of these, each a process of its own that asks for more as soon as 
 - `produce lz4` and `lz4 to zstd`: a producer sends such batches, which are stored as sent or compressed anew.
 
 So the pairs tell what is the conversion's and what any client takes. Clients do without a client library, that they
-take little of the cores. `--set` gives a setting of the broker, to compare.
+take little of the cores. `--set` gives a setting of the broker, `--python` another interpreter,
+to compare.
 """
 
 from __future__ import annotations
@@ -284,6 +285,7 @@ def run(
     compacted_mb: int,
     directory: Path,
     settings: dict[str, str],
+    python: str,
 ) -> dict[str, dict[str, Figures]]:
     """Medians by target and what ran beside."""
     found: dict[str, dict[str, list[Figures]]] = {}
@@ -297,6 +299,7 @@ def run(
                 target = KafkaTarget(directory, server.connect, libraries(), SETTINGS)
             else:
                 target = OdradekTarget(directory, server.connect, {**SETTINGS, **settings})
+                target.python = python
             stack.callback(target.stop)
             target.start()
             bench = benches[name] = Bench(target, seconds, compacted_mb)
@@ -325,6 +328,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="only work whose name contains this text")
     parser.add_argument("--data-dir", type=Path, help="where brokers keep their data (default: a temporary folder)")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of Odradek")
+    parser.add_argument("--python", default=sys.executable, help="the interpreter that Odradek runs on")
     parser.add_argument("--load", choices=WORK[2:], help=argparse.SUPPRESS)
     parser.add_argument("--address", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -342,6 +346,7 @@ def main() -> None:
             megabytes,
             Path(directory),
             dict(one.split("=", 1) for one in options.set),
+            options.python,
         )
     if options.json:
         print(json.dumps(found))

@@ -225,6 +225,8 @@ class OdradekTarget(BrokerTarget):
     """This checkout, with its bytecode compiled as an installation has it."""
 
     name = "odradek"
+    python = sys.executable
+    """The interpreter that it runs on."""
 
     def environment(self) -> dict[str, str]:
         return {
@@ -236,11 +238,11 @@ class OdradekTarget(BrokerTarget):
     def prepare(self, environment: dict[str, str]) -> None:
         program = "import broker.server, broker.cli.main, broker.requests.handlers as h; h.import_handlers()"
         subprocess.run(
-            [sys.executable, "-c", program], cwd=ROOT, env={**os.environ, **environment}, check=True, timeout=120
+            [self.python, "-c", program], cwd=ROOT, env={**os.environ, **environment}, check=True, timeout=120
         )
 
     def command(self, properties: Path) -> list[str]:
-        return [sys.executable, "-m", "broker", "server", "--config", str(properties)]
+        return [self.python, "-m", "broker", "server", "--config", str(properties)]
 
 
 class KafkaTarget(BrokerTarget):

@@ -180,7 +180,8 @@ class Purgatory(Generic[T]):
         self._metrics = metrics
         self._shards: list[_Shard[T]] = [_Shard() for _ in range(_SHARDS)]
         # How many operations were ever watched, and how many of those are known to be gone from the lists.
-        # A count is one indivisible step, so this takes no lock.
+        # Lock-free: a count is one step. On a free-threaded interpreter before 3.14 two threads may get one number,
+        # which puts a purge off by one operation.
         self._watched_ever = itertools.count(1)
         self._gone = 0
         self._last_watched = 0
@@ -337,7 +338,7 @@ class Purgatory(Generic[T]):
 
 
 class Watched:
-    """Whether an operation may be waiting on a key: a look without a lock, for events that mostly find nobody.
+    """Whether an operation may be waiting on a key: a lock-free look, for events that mostly find nobody.
 
     False is enough to leave `check_and_complete` out, if what the event changed can be seen already: an operation that
     is watched only after this look checks for itself once more. Of several purgatories at once, so that the key's hash

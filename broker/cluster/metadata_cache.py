@@ -73,7 +73,7 @@ class MetadataSnapshot:
 
 
 class MetadataCache:
-    """Holds the current snapshot. `snapshot` is one attribute read; updates are serialised by a lock."""
+    """Holds the current snapshot. Reading `snapshot` is lock-free, one attribute; updates are serialised by a lock."""
 
     def __init__(self, broker_id: int) -> None:
         self.broker_id = broker_id

@@ -239,6 +239,7 @@ class FetchSessionCache:
     ) -> int:
         """The id of a new session, or 0 if there is no room for one."""
         now = self._clock.monotonic_ms()
+        # Lock-free: two threads that get the same shard take turns there.
         shard = self._shards[self._next_shard % NUM_SHARDS]
         self._next_shard += 1
         with shard.lock:

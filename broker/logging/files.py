@@ -20,6 +20,7 @@ import contextlib
 import copy
 import logging
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from logging.handlers import QueueHandler, QueueListener, RotatingFileHandler
@@ -62,6 +63,7 @@ class LogFiles:
         """Raises OSError where the directory or a file cannot be made."""
         settings.directory.mkdir(parents=True, exist_ok=True)
         self._queue: Queue[Any] = Queue(QUEUED_LINES)
+        self._lock = threading.Lock()
         self._lost = 0
         self._files: dict[str, _File] = {}
         for name in (SERVER_FILE, *STREAMS):
@@ -96,7 +98,8 @@ class LogFiles:
         try:
             self._queue.put_nowait(record)
         except Full:
-            self._lost += 1
+            with self._lock:
+                self._lost += 1
 
     def flush(self) -> None:
         """Wait until what was queued is written, for a few seconds at most."""
@@ -110,7 +113,8 @@ class LogFiles:
         self._hooked.append((logger, handler))
 
     def _take_lost(self) -> int:
-        lost, self._lost = self._lost, 0
+        with self._lock:
+            lost, self._lost = self._lost, 0
         return lost
 
 

@@ -83,7 +83,7 @@ class ReplicaMetrics:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        # A deque takes and gives single entries without a lock.
+        # Lock-free: a deque takes and gives single entries in one step.
         self._appends: deque[tuple[str, int, int]] = deque()
         self._reads: deque[str | tuple[str, int]] = deque()
         self._sent: deque[tuple[str, int]] = deque()
@@ -106,6 +106,7 @@ class ReplicaMetrics:
     def topic(self, topic: str) -> TopicMeters:
         meters = self._topics.get(topic)
         if meters is None:
+            # Lock-free: two threads may both make them, of the same meters.
             meters = self._topics[topic] = TopicMeters(self._metrics, topic)
         return meters
 

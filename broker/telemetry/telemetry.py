@@ -7,6 +7,7 @@ push to every broker that offers to take it.
 from __future__ import annotations
 
 import logging
+import threading
 from collections import Counter
 from collections.abc import Mapping
 
@@ -38,6 +39,7 @@ class ClientTelemetry:
         self.subscriptions = Subscriptions()
         self.clients = Clients(self.subscriptions, clock, max_bytes=max_bytes)
         self.series = ClientSeries(clock, max_series)
+        self._lock = threading.Lock()
         self._done: Counter[str] = Counter()
         for name, value in {
             "ClientMetricsInstanceCount": lambda: len(self.clients),
@@ -62,15 +64,19 @@ class ClientTelemetry:
         try:
             metrics = decode(decompress(codec, data, self.max_bytes * _EXPANSION))
         except RecordTooLargeError:
-            self._done["failed"] += 1
+            self._count(failed=1)
             raise ApiError(ErrorCode.TELEMETRY_TOO_LARGE) from None
         except (DecompressionError, OtlpError) as error:
-            self._done["failed"] += 1
+            self._count(failed=1)
             logger.info("metrics of the client %s cannot be read: %s", source.client_instance_id, error)
             raise ApiError(ErrorCode.INVALID_RECORD) from None
-        self._done["taken"] += 1
-        self._done["skipped"] += metrics.skipped
+        self._count(taken=1, skipped=metrics.skipped)
         self.series.take(source, metrics.points, expiry_ms(subscription.interval_ms))
+
+    def _count(self, **done: int) -> None:
+        with self._lock:
+            for what, number in done.items():
+                self._done[what] += number
 
     def expire(self) -> None:
         """Forget clients and series that nothing was heard of for long."""

@@ -120,6 +120,7 @@ class LogCleaner:
         self._registry = workers
         self._running = False
         self._workers: list[Worker] = []
+        # Lock-free: each thread has its own entry.
         self._processes: dict[int, CleaningProcess] = {}
         self._last_stats: dict[int, CleanerStats] = {}
 

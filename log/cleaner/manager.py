@@ -128,7 +128,7 @@ class CleanerManager:
 
     def check_not_aborted(self, tp: TopicPartition) -> None:
         """Raises LogCleaningAbortedError when the cleaning in progress must stop."""
-        if self._states.get(tp) == ABORTED:
+        if self._states.get(tp) == ABORTED:  # lock-free: one look, before every batch
             raise LogCleaningAbortedError(f"the cleaning of {tp} is cancelled")
 
     def abort_and_pause(self, tp: TopicPartition, timeout_ms: float | None = None) -> None:

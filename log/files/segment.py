@@ -78,6 +78,7 @@ class LogSegment:
         self.bytes_since_last_index_entry = 0
         self._max_timestamp: TimestampOffset | None = None
         self._rolling_timestamp: int | None = None
+        # Lock-free: written under the log's lock, looked up by readers in one step.
         self._recent: dict[int, int] = {}
 
     # ---- facts

@@ -17,7 +17,7 @@ class LogSegments:
     """An ordered map from base offset to segment."""
 
     def __init__(self) -> None:
-        # Both lists, replaced together; never changed once published.
+        # Both lists, replaced together; never changed once published, so reading them is lock-free.
         self._state: tuple[list[int], list[LogSegment]] = ([], [])
         self._active: LogSegment | None = None
         self._sealed = (self._state, 0)

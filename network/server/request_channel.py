@@ -64,6 +64,7 @@ class RequestChannel:
             item = self._queue.get(timeout=timeout_s)
         except Empty:
             return None
+        # Lock-free: who waits has noted it before its last look at the queue. Were it missed, it looks again by itself.
         if self._waiting:
             with self._not_full:
                 self._not_full.notify()

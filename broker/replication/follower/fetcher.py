@@ -129,6 +129,7 @@ class ReplicaFetcher:
 
     @property
     def max_lag(self) -> int:
+        # Lock-free: `list` copies a dictionary's values in one step.
         return max((state.lag or 0 for state in list(self._states.values())), default=0)
 
     # ------------------------------------------------------------------ partitions
