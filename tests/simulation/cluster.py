@@ -516,7 +516,9 @@ class Simulation:
             if problem is not None:
                 return f"{partition}: {problem}"
         hosted = {(node.id, partition) for node in self.nodes for partition in node.broker.replicas}
-        wanted = {(broker, item) for item in whole for broker in context.replicas(item)}
+        # Who has been asked to leave, and never left, hears of no new topic.
+        staying = [(broker, item) for item in whole for broker in context.replicas(item)]
+        wanted = {each for each in staying if each[0] not in context.shutting_down}
         if not wanted <= hosted:
             return f"replicas missing on brokers: {sorted(wanted - hosted)}"
         return None
