@@ -17,6 +17,7 @@ Columns = Sequence[bytes | bytearray]
 CONTINUED = bytes(range(0x80, 0x100))
 """The bytes of a varint behind which another one follows."""
 
+_ODD = bytes(range(1, 256, 2))
 _CASTS: dict[int, tuple[Literal["B", "H", "I", "Q"], int]] = {
     1: ("B", 1),
     2: ("H", 2),
@@ -49,12 +50,15 @@ def extremes(columns: Columns) -> tuple[int, int] | None:
         seen = set(memoryview(rows).cast(kind))
     # All rows have the same continuation bits, so as little-endian integers the even ones, which stand for numbers that
     # are not negative, are in the order of these; the odd ones in the opposite order.
-    ends: list[int] = []
-    for sign in (0, 1):
-        some = [number for number in seen if number & 1 == sign]
-        if some:
-            ends += [decode_varlong(each.to_bytes(step, "little"), 0)[0] for each in (min(some), max(some))]
-    return max(ends), min(ends)
+    if len(first.translate(None, _ODD)) == len(first):
+        if width == 1:
+            return max(seen) >> 1, min(seen) >> 1
+        ends = [max(seen), min(seen)]
+    else:
+        parts = ([number for number in seen if number & 1 == sign] for sign in (0, 1))
+        ends = [end(part) for part in parts if part for end in (min, max)]
+    found = [decode_varlong(each.to_bytes(step, "little"), 0)[0] for each in ends]
+    return max(found), min(found)
 
 
 # The bytes of the offset deltas 0, 1, 2 and so on, by place and width.
