@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import mmap
 import struct
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
@@ -13,6 +12,7 @@ from network.protocol.errors import ProtocolError
 from network.protocol.header import decode_request_header
 from network.server import mute
 from network.server.authenticator import SessionExpired
+from network.server.body_buffers import BodyBuffers
 from network.server.handler_pool import Handler, run_request
 from network.server.inline import InlineRule
 from network.server.mute import NOT_MUTED, TRANSITIONS
@@ -75,6 +75,7 @@ class RequestReader:
         self._now = clock.monotonic_ns
         self._unserved = News(clock)
         self._max_request_bytes = max_request_bytes
+        self._bodies = BodyBuffers()
         self._scratch = memoryview(bytearray(_SCRATCH_BYTES))
         # A read of up to this many bytes may be served without a look at the limits.
         self._short = 4 + min(_SCRATCH_BYTES, max_request_bytes) if memory_pool is None else 0
@@ -176,6 +177,13 @@ class RequestReader:
                 connection.in_service = False
         elif count == 0:
             self._table.close(connection, "closed by the peer", logging.DEBUG)
+        elif count > 4 and _SIZE(scratch)[0] > count - 4 and not connection.rest:
+            # The beginning of a large request, which goes from here into a buffer of its own.
+            connection.ahead = scratch[:count]
+            connection.ahead_at = 0
+            self._serve(connection)
+            if connection.ahead is not None:  # unless it has to wait for memory
+                connection.ahead = memoryview(bytearray(connection.ahead))
         else:
             data = bytearray(connection.rest)
             data += scratch[:count]
@@ -269,7 +277,7 @@ class RequestReader:
             self._receive(connection, view[at:end], pooled)
             return True
         connection.ahead = None
-        connection.body = _allocate(size, lazy)
+        connection.body = self._bodies.take(size, lazy)
         connection.body_pooled = pooled
         connection.filled = end_of_view - at
         connection.body[: connection.filled] = view[at:]
@@ -373,11 +381,3 @@ class RequestReader:
         if not connection.closed:
             connection.outbox.extend(answer)
             self._writer.flush(connection)
-
-
-def _allocate(size: int, lazy: int) -> memoryview:
-    """A writable buffer of `size` bytes. One of `lazy` or more costs memory only as its bytes really come: it takes a
-    little longer to make, and so much the more for those who only announce it."""
-    if size >= lazy:
-        return memoryview(mmap.mmap(-1, size))
-    return memoryview(bytearray(size))

@@ -1,0 +1,34 @@
+"""Buffers for the bodies of large requests."""
+
+from __future__ import annotations
+
+import mmap
+import sys
+
+_KEPT_BYTES = 1 << 20
+_UNSHARED = 3  # references to the kept buffer while nobody has a view of it: the attribute, a local name, an argument
+
+
+class BodyBuffers:
+    """Gives one processor its buffers; used from its thread only.
+
+    A fresh buffer is cleared byte by byte, to be filled at once. So one of up to 1 MiB is kept and given out again once
+    the last view of it is gone, which its count of references tells: a handler that keeps a part of a request for later
+    keeps the buffer too, and the next request gets another.
+    """
+
+    def __init__(self) -> None:
+        self._kept = bytearray()
+
+    def take(self, size: int, lazy: int) -> memoryview:
+        """A writable buffer of `size` bytes, to be filled before it is read. One of `lazy` or more costs memory only as
+        its bytes really come: it takes a little longer to make, and so much the more for those who only announce it."""
+        if size >= lazy:
+            return memoryview(mmap.mmap(-1, size))
+        kept = self._kept
+        if size <= len(kept) and sys.getrefcount(kept) == _UNSHARED:
+            return memoryview(kept)[:size]
+        fresh = bytearray(size)
+        if len(kept) < size <= _KEPT_BYTES:
+            self._kept = fresh
+        return memoryview(fresh)
