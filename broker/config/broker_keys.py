@@ -347,7 +347,7 @@ _KEYS = (
     ConfigKey("socket.connection.setup.timeout.max.ms", LONG, "30000", MEDIUM),
     ConfigKey("socket.connection.setup.timeout.ms", LONG, "10000", MEDIUM),
     ConfigKey("socket.listen.backlog.size", INT, "50", MEDIUM, rule=at_least(1)),
-    ConfigKey("socket.receive.buffer.bytes", INT, "102400", HIGH),
+    ConfigKey("socket.receive.buffer.bytes", INT, "-1", HIGH),
     ConfigKey("socket.request.max.bytes", INT, "104857600", HIGH, rule=at_least(1)),
     ConfigKey("socket.send.buffer.bytes", INT, "102400", HIGH),
     ConfigKey("ssl.allow.dn.changes", BOOLEAN, "false", LOW),

@@ -44,7 +44,7 @@ class SocketServerConfig:
     queued_max_request_bytes: int = -1
     socket_request_max_bytes: int = 104857600
     socket_send_buffer_bytes: int = 102400
-    socket_receive_buffer_bytes: int = 102400
+    socket_receive_buffer_bytes: int = -1
     socket_listen_backlog_size: int = 50
     connections_max_idle_ms: int = 600000
     sasl_login_timeout_ms: int = -1

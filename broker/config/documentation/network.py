@@ -36,7 +36,8 @@ KEYS: dict[str, str] = {
     "max.connections.per.ip.overrides": "Other bounds for some addresses, as address:count pairs.",
     "max.connection.creation.rate": "New connections a second; more have to wait. Can be set for a listener too.",
     "socket.listen.backlog.size": "Connections that the system keeps waiting to be accepted.",
-    "socket.receive.buffer.bytes": "Receive buffer of a socket in bytes; -1 leaves it to the system.",
+    "socket.receive.buffer.bytes": "Receive buffer of a socket in bytes; -1 leaves it to the system. Kafka's default "
+    "is 102400; here it is -1, and the buffer grows while a peer sends much: else a large request comes in ten pieces.",
     "socket.send.buffer.bytes": "Send buffer of a socket in bytes; -1 leaves it to the system.",
     "socket.request.max.bytes": "Largest request in bytes; a larger one closes its connection.",
     "socket.connection.setup.timeout.ms": "Time an attempt to connect to another broker may take, in ms.",

@@ -41,7 +41,14 @@ def test_texts_say_what_is_not_honoured() -> None:
     assert told == NOT_HONOURED.keys()
 
 
-@pytest.mark.parametrize(("name", "kafka"), [("num.io.threads", "8"), ("num.network.threads", "3")])
+@pytest.mark.parametrize(
+    ("name", "kafka"),
+    [
+        ("num.io.threads", "8"),
+        ("num.network.threads", "3"),
+        ("socket.receive.buffer.bytes", "102400"),
+    ],
+)
 def test_other_defaults_than_kafkas_are_told(name: str, kafka: str) -> None:
     text = documentation.BROKER[name]
     assert f"Kafka's default is {kafka}; here it is {BROKER_KEYS[name].default}" in text
