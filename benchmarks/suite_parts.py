@@ -88,8 +88,9 @@ def of_failover(found: dict[str, Any]) -> Iterator[Row]:
         "crash_all": ("all three started after a kill until all is in sync", "s"),
     }
     for metric, (text, unit) in texts.items():
-        kinds = [kind for kind in ("odradek", "kafka") if kind in found]
-        yield Row(f"{text}, {found['partitions']} partitions", unit, {kind: found[kind][metric] for kind in kinds})
+        kinds = [kind for kind in ("odradek", "kafka") if metric in found.get(kind, {})]
+        if kinds:
+            yield Row(f"{text}, {found['partitions']} partitions", unit, {kind: found[kind][metric] for kind in kinds})
 
 
 def of_idle_partitions(found: dict[str, Any]) -> Iterator[Row]:
@@ -129,8 +130,8 @@ PARTS = (
     Part("connections", "benchmarks.connections", (), ("--quick", "--targets", "sink,odradek"), of_rounds, 60),
     Part("groups", "benchmarks.group_load", (), ("--quick", "--targets", "odradek"), of_rounds, 60),
     Part("three brokers", "benchmarks.replicas", (), ("--quick",), of_replicas, 230),
-    Part("1,000 partitions", "benchmarks.failover", ("--rounds", "1"), None, of_failover, 80),
-    Part("5,000 partitions", "benchmarks.failover", ("--rounds", "1", "--partitions", "5000"), None, of_failover, 240),
+    Part("1,000 partitions", "benchmarks.failover", ("--rounds", "1"), None, of_failover, 120),
+    Part("5,000 partitions", "benchmarks.failover", ("--rounds", "1", "--partitions", "5000"), None, of_failover, 330),
     Part("idle partitions", "benchmarks.idle_partitions", ("--partitions", "5000"), None, of_idle_partitions, 90),
     Part("brokers of one machine", "benchmarks.scaling", ("--rounds", "3"), None, of_scaling, 80),
     Part("one request", "benchmarks.request_path", (), ("--quick",), of_request_path, 20),
