@@ -12,6 +12,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -165,6 +166,8 @@ def main(peer: Peer) -> int:
     parser.add_argument("--minutes", type=float, default=peer.minutes, help="bound of each run")
     parser.add_argument("--keep", type=Path, help="where output and logs stay")
     chosen, further = parser.parse_known_args()
+    # Who ends this command ends what it started, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     source = chosen.source.resolve() if chosen.source else peer.fetch()
     peer.build(source)
 
