@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import socket
 from collections import Counter
 from collections.abc import Callable
@@ -168,7 +169,8 @@ class Faults:
     def _bring_back(self, broker: Broker) -> Fault:
         """Until it listens. A broker whose ZooKeeper goes away while it starts ends, and is started again.
 
-        Apache Kafka's ends too when its session expires before it is registered, or its old one is still there.
+        So it is when its session expires before it is registered, or its old one is still there after ten seconds, as
+        sessions begin anew with each start of ZooKeeper (Apache Kafka's does not wait for that at all).
         """
         while True:
             yield lambda: "zookeeper" not in self._schedule.taken
@@ -179,7 +181,7 @@ class Faults:
                 if _runs(broker):
                     return
             said = broker.log_tail(30)
-            for_zookeeper = "could not be started: ZooKeeper" in said or "could not be started: no ZooKeeper" in said
+            for_zookeeper = re.search(r"could not be started: (ZooKeeper|no ZooKeeper|Broker id . is already)", said)
             assert broker.kind == "kafka" or for_zookeeper, f"broker {broker.broker_id} does not start:\n{said}"
             yield 1.0
 
