@@ -22,6 +22,8 @@ logger = logging.getLogger(__name__)
 MARGIN_MS = 6_000
 """ZooKeeper ends sessions at its own ticks (3 s as it comes), and the new process may be quicker than the last ping."""
 RETRY_MS = 100
+AWAY_MS = 500
+"""An answer that took longer: ZooKeeper was away, and as it comes back it gives all sessions their whole time again."""
 
 
 class StoppedAtStartError(Exception):
@@ -53,26 +55,29 @@ def register_when_free(
 ) -> int:
     """Register, if need be when the session that holds the id has ended; returns the broker epoch.
 
-    Raises BrokerIdInUseError when the id is held for longer than a dead session may hold it, and StoppedAtStartError
-    when `must_stop` says so while this waits.
+    Raises BrokerIdInUseError when the id is held for longer than a dead session may hold it (since ZooKeeper was last
+    away), and StoppedAtStartError when `must_stop` says so while this waits.
     """
     limit_ms = session_timeout_ms + MARGIN_MS
-    began = clock.monotonic_ms()
+    first = began = clock.monotonic_ms()
     condition = threading.Condition()
     told = False
     while True:
+        asked = clock.monotonic_ms()
         try:
             epoch = register()
         except BrokerIdInUseError as error:
-            waited = clock.monotonic_ms() - began
-            if waited >= limit_ms:
+            now = clock.monotonic_ms()
+            if now - asked >= AWAY_MS:
+                began = now
+            if now - began >= limit_ms:
                 raise
             if not told:
                 told = True
                 logger.warning("%s; waiting for the end of that session, at most %.0f s", error.held, limit_ms / 1000)
         else:
             if told:
-                logger.info("the id is free after %.1f s", (clock.monotonic_ms() - began) / 1000)
+                logger.info("the id is free after %.1f s", (clock.monotonic_ms() - first) / 1000)
             return epoch
         if must_stop():
             raise StoppedAtStartError("stopped while waiting for the end of another session")

@@ -59,6 +59,21 @@ def test_an_id_that_stays_in_use_is_refused_after_timeout_and_margin() -> None:
     assert 18_000 + MARGIN_MS <= clock.monotonic_ms() < 18_200 + MARGIN_MS
 
 
+def test_the_time_begins_anew_when_zookeeper_was_away() -> None:
+    clock = PassingClock()
+    # A server that starts gives the sessions that it knows their whole time again.
+    away_at, away_ms, free_at = 20_000, 8_000, 45_000
+    held = held_until(clock, free_at)
+
+    def register() -> int:
+        if away_at <= clock.monotonic_ms() < away_at + away_ms:
+            clock.advance(away_ms)
+        return held()
+
+    assert register_when_free(register, 18_000, clock, never) == 77
+    assert free_at <= clock.monotonic_ms() < free_at + 200
+
+
 def test_a_stop_ends_the_wait() -> None:
     clock = PassingClock()
     with pytest.raises(StoppedAtStartError):
