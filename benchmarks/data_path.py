@@ -120,9 +120,9 @@ def send_all(producers: Sequence[Producer], topic: str, value: bytes, count: int
         raise RuntimeError(f"{failures.count} of {count} records failed: {failures.last}")
 
 
-def produce_batches(target: Target, topic: str, size: int, count: int) -> float:
+def produce_batches(target: Target, topic: str, size: int, count: int, linger_ms: int = 5) -> float:
     """Seconds that it took."""
-    sender = producer(target.address)
+    sender = producer(target.address, **{"linger.ms": linger_ms})
     send_all([sender], topic, b"w" * size, 1)  # connected, metadata known
     began = time.perf_counter()
     send_all([sender], topic, bytes(size), count)

@@ -1,11 +1,12 @@
 """Where a broker's CPU goes: every part of produce, consume and small requests of a real client, in one table.
 
-    python -m benchmarks.produce_account [--quick] [--json] [--only TEXT] [--data-dir DIR]
+    python -m benchmarks.produce_account [--quick] [--json] [--only TEXT] [--data-dir DIR] [--linger-ms N]
 
 Needs Linux's `perf`. The client (confluent-kafka, as in `benchmarks.data_path`) is this process, the broker another;
 while a workload runs `perf` samples all threads of the broker with their native frames. Each sample belongs to one
 part: to the system call that it is in, else to the library that it is in. A figure is the part's share of the CPU that
-the system counted for the broker, over the records' bytes (s a GB) or over the requests (us).
+the system counted for the broker, over the records' bytes (s a GB) or over the requests (us). A client that does not
+get its share of the cores sends small batches, which cost more a GB; `--linger-ms 200` has it wait for full ones.
 """
 
 from __future__ import annotations
@@ -47,13 +48,14 @@ class Workload:
         return self.count / 1e6 if self.unit == "us" else self.count * self.size / GB
 
 
-def workloads(scale: float) -> list[Workload]:
+def workloads(scale: float, linger_ms: int) -> list[Workload]:
     large, small = int(2_000_000 * scale), int(4_000_000 * scale)
     singly = partial(produce_singly, connections=1)
+    batches = partial(produce_batches, linger_ms=linger_ms)
     return [
-        Workload("produce 1000 B", "s/GB", produce_batches, 1000, large),
+        Workload("produce 1000 B", "s/GB", batches, 1000, large),
         Workload("consume 1000 B", "s/GB", consume, 1000, large),
-        Workload("produce 100 B", "s/GB", produce_batches, 100, small),
+        Workload("produce 100 B", "s/GB", batches, 100, small),
         Workload("consume 100 B", "s/GB", consume, 100, small),
         Workload("one record a request", "us", singly, 100, int(100_000 * scale)),
     ]
@@ -105,6 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="a tenth of the records, under a minute")
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
     parser.add_argument("--only", default="", help="only workloads whose name contains this text")
+    parser.add_argument("--linger-ms", type=int, default=5, help="how long the client collects a batch (5)")
     parser.add_argument("--data-dir", type=Path, help="where the broker keeps its data (default: a temporary folder)")
     options = parser.parse_args(arguments)
     found: dict[str, dict[str, Any]] = {}
@@ -112,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=options.data_dir, prefix="account-")))
         target = make_targets(["odradek"], directory, stack, lambda text: print(text, file=sys.stderr))[0]
         target.start()
-        for each in workloads(0.1 if options.quick else 1):
+        for each in workloads(0.1 if options.quick else 1, options.linger_ms):
             topic = f"account-{each.size}" if each.unit != "us" else "account-singly"
             if each.work is not consume:
                 target.create_topic(topic)

@@ -41,8 +41,9 @@ CRC-32C, and every record (its structure, its key on a compacted topic, its time
 batch's own maximum, its offset delta when the batch is compressed); then base offset and leader epoch are written in
 place. Plain Python needs one to two microseconds a record for that. Records of equal shape, which is what most
 producers send, are checked in runs instead: the columns of their length bytes are compared by strided slices, so a run
-costs some 0.1 microseconds a record and accepts exactly the same bytes. The last column compares with building all
-records, which the broker never does on this path.
+costs some 0.1 microseconds a record and accepts exactly the same bytes. Where sizes differ, only the step from a record
+to the next is made one by one; all other bytes are gathered and compared by columns. The last column compares with
+building all records, which the broker never does on this path.
 
 Compaction walks every record twice in Python. Every key occurs ten times in the log that is compacted.
 
