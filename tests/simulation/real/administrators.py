@@ -13,13 +13,14 @@ from network.protocol.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from network.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from network.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from network.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from network.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from network.protocol.messages.elect_leaders import ElectLeadersRequest
 from tests.simulation.real.client import PARTITIONS, Client
+from tests.simulation.real.tables import CONFIG, TABLE
 
 ORDER_MS = 2_000
-TOPICS = ("queue", "bank", "work")
+TOPICS = ("queue", "bank", "work", TABLE)
 MOST_PARTITIONS = 4
 _AGAIN = (
     ErrorCode.NOT_CONTROLLER,
@@ -35,7 +36,13 @@ class Admin(Client):
 
     def work(self) -> None:
         replicas = min(3, len(self.cluster.brokers))
-        topics = [CreatableTopic(name=name, num_partitions=PARTITIONS, replication_factor=replicas) for name in TOPICS]
+        configs = {TABLE: [CreatableTopicConfig(name=name, value=value) for name, value in CONFIG.items()]}
+        topics = [
+            CreatableTopic(
+                name=name, num_partitions=PARTITIONS, replication_factor=replicas, configs=configs.get(name, [])
+            )
+            for name in TOPICS
+        ]
 
         def attempt() -> bool | None:
             answer = self.ask(self.any_broker(), CreateTopicsRequest(topics=topics, timeout_ms=3000), 4)

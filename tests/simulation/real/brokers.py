@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from timer.chance import SeededChance
 from timer.clock import SystemClock
 
 PORT = 9092
+LOG_DIRS = ("a", "b")
 SESSION_MS = 3_000
 
 CONFIG = {
@@ -29,7 +31,12 @@ CONFIG = {
     "num.io.threads": "3",
     "background.threads": "2",
     "num.recovery.threads.per.data.dir": "1",
-    "log.cleaner.enable": "false",
+    "log.cleaner.backoff.ms": "250",
+    "log.cleaner.dedupe.buffer.size": "1048577",
+    "log.cleaner.io.buffer.size": "4096",
+    "log.cleaner.min.cleanable.ratio": "0.1",
+    "offsets.topic.segment.bytes": "3000",
+    "transaction.state.log.segment.bytes": "3000",
     "log.index.size.max.bytes": "4096",
     "log.segment.bytes": "6000",
     "log.segment.delete.delay.ms": "500",
@@ -63,9 +70,12 @@ class SimBroker:
         self.id = number
         self.host = f"broker-{number}"
         self.directory = str(cluster.directory / self.host)
+        self.log_dirs = [f"{self.directory}/{name}" for name in LOG_DIRS]
         self.process = Process(self.host)
         self.process.alive = False
         self.stopping = False
+        self.stopped = False
+        """Whether its process has ended in order, so that all it wrote has to be safe."""
         self.server: BrokerServer | None = None
         self.session: SimSession | None = None
         self.failed: Exception | None = None
@@ -78,19 +88,24 @@ class SimBroker:
     def serving(self) -> bool:
         return self.up and not self.stopping and self.server is not None and self.server.state == 3
 
+    @property
+    def crippled(self) -> bool:
+        """Whether it has given up a log directory, to which it comes back by a restart only."""
+        return self.serving and self.server is not None and bool(self.server.log_manager.offline_log_dirs)
+
     def start(self) -> None:
         """Begin the process; `serving` tells when it is there."""
         cluster = self.cluster
         self.process = process = Process(self.host)
         cluster.processes.append(process)
         self.failed = self.session = self.server = None
-        self.stopping = False
+        self.stopping = self.stopped = False
         config = {
             **CONFIG,
             **cluster.config,
             "broker.id": str(self.id),
             "listeners": f"PLAINTEXT://{self.host}:{PORT}",
-            "log.dirs": self.directory,
+            "log.dirs": ",".join(self.log_dirs),
         }
 
         def run() -> None:
@@ -127,6 +142,7 @@ class SimBroker:
         def run() -> None:
             server.shutdown()
             self.cluster.note(f"{self.host} has stopped")
+            self.stopped = not server.log_manager.offline_log_dirs
             self.kill()
 
         self.cluster.runtime.spawn(self.process, run, "stop")
@@ -147,15 +163,18 @@ class Cluster:
         self.rng = self.runtime.rng
         self.chance = SeededChance(seed)
         self.net = Net(self.runtime)
-        self.disk = Disk(self.rng)
+        self.disk = Disk(self.rng, directory)
         self.processes: list[Process] = []
         self.trace: list[str] = []
-        self.lossy_zookeeper = False
+        self.lossy_zookeeper = 0.0
+        """How many of ZooKeeper's answers are lost."""
         self.brokers = {number: SimBroker(self, number) for number in range(1, brokers + 1)}
         self._installed = installed(self.runtime, self.net, self.disk)
 
     def __enter__(self) -> Cluster:
         patch = self._installed.__enter__()
+        for broker in self.brokers.values():
+            os.mkdir(broker.directory)
         self.zookeeper = ZooKeeperModel(SystemClock())
         patch(SERVER, "KazooSession", self._session)
         patch(SERVER, "SocketServer", self._socket_server)
@@ -190,7 +209,7 @@ class Cluster:
 
     def _session(self, connect: str, *, session_timeout_ms: int, **_: Any) -> SimSession:
         process = _current()
-        session = SimSession(self.net, process, self.zookeeper, session_timeout_ms, self.lossy_zookeeper)
+        session = SimSession(self.net, process, self.zookeeper, session_timeout_ms, lambda: self.lossy_zookeeper)
         process.broker.session = session  # type: ignore[attr-defined]
         return session
 

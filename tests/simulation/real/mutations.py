@@ -18,10 +18,17 @@ from broker.groups.classic.group import ClassicGroup
 from broker.groups.offsets.group_offsets import GroupOffsets
 from broker.groups.records import loader
 from broker.groups.records.writer import GroupWriter
+from broker.replication import become_leader_or_follower
 from broker.replication.partition import Partition
 from broker.transactions import state_manager
 from broker.transactions.coordinator import TransactionCoordinator
+from log import local_log, partition_log
+from log.cleaner import swap
+from log.cleaner.offset_map import OffsetMap
+from log.cleaner.survivors import RetentionRules
+from log.files import checkpoint
 from log.files.file_records import FileRecords
+from log.files.index_file import IndexFile
 from log.local_log import LocalLog
 from log.management import recovery
 from log.partition_log import PartitionLog
@@ -74,6 +81,67 @@ def recovery_forgets_the_producers(patch: Patch) -> None:
             patch.setattr(found, "_producer", lambda self, batch, producers: None)
 
 
+@mutation(ONE_BROKER)
+def names_are_not_synced(patch: Patch) -> None:
+    """Of new segments and directories: what is in them is on the disk, and nothing leads to it."""
+    for module in (local_log, partition_log, swap, checkpoint):
+        patch.setattr(module, "fsync_directory", lambda path: None)
+
+
+@mutation(THREE_BROKERS)
+def a_clean_stop_does_not_sync(patch: Patch) -> None:
+    patch.setattr(FileRecords, "flush", lambda self: True)
+    patch.setattr(IndexFile, "flush", lambda self: None)
+
+
+# -- the cleaner -------------------------------------------------------------------------------------------------------
+
+
+@mutation(THREE_BROKERS)
+def the_newest_record_of_a_key_goes_too(patch: Patch) -> None:
+    real = RetentionRules._keep
+    patch.setattr(
+        RetentionRules,
+        "_keep",
+        lambda self, batch, offset, key, has_value: (
+            real(self, batch, offset, key, has_value)
+            and (offset > self.offsets.latest_offset or offset != self.offsets.get(key))
+        ),
+    )
+
+
+@mutation(THREE_BROKERS)
+def an_older_record_of_a_key_wins(patch: Patch) -> None:
+    """The map of offsets keeps the first that it is told, and what comes after that goes."""
+    real = OffsetMap.put
+
+    def put(self: OffsetMap, key: bytes, offset: int) -> None:
+        if self.get(key) < 0:
+            real(self, key, offset)
+
+    patch.setattr(OffsetMap, "put", put)
+    patch.setattr(
+        RetentionRules,
+        "_keep",
+        lambda self, batch, offset, key, has_value: (
+            offset > self.offsets.latest_offset or self.offsets.get(key) in (-1, offset)
+        ),
+    )
+
+
+@mutation(THREE_BROKERS)
+def tombstones_go_before_what_they_hide(patch: Patch) -> None:
+    """Those that are met are dropped, whatever the map says of older records."""
+    real = RetentionRules._keep
+    patch.setattr(
+        RetentionRules,
+        "_keep",
+        lambda self, batch, offset, key, has_value: (
+            has_value and (real(self, batch, offset, key, has_value) or offset + 12 > self.offsets.get(key))
+        ),
+    )
+
+
 # -- replication -------------------------------------------------------------------------------------------------------
 
 
@@ -85,6 +153,22 @@ def acks_all_waits_for_nobody(patch: Patch) -> None:
         return self.leader_log() is not None, ErrorCode.NONE
 
     patch.setattr(Partition, "has_enough_replicas", enough)
+
+
+@mutation(THREE_BROKERS)
+def brokers_obey_old_controllers(patch: Patch) -> None:
+    patch.setattr(become_leader_or_follower, "is_of_older_controller", lambda request, known_epoch: False)
+
+
+@mutation(THREE_BROKERS)
+def leaders_answer_in_any_epoch(patch: Patch) -> None:
+    """One that was replaced and does not know it serves those that do."""
+    real = Partition.local_log
+    patch.setattr(
+        Partition,
+        "local_log",
+        lambda self, current_leader_epoch, *, require_leader: real(self, -1, require_leader=require_leader),
+    )
 
 
 # -- transactions ------------------------------------------------------------------------------------------------------
@@ -170,10 +254,23 @@ def generations_are_not_stored(patch: Patch) -> None:
     patch.setattr(GroupWriter, "store_group", lambda self, group, assignment, on_done: on_done(ErrorCode.NONE))
 
 
+OF_THE_MODEL = (
+    "brokers_obey_old_controllers_and_epochs",
+    "high_watermark_forgets_the_pending_isr",
+    "high_watermark_is_the_leaders_log_end",
+    "a_lagging_follower_joins_the_isr",
+    "a_diverging_fetch_counts_as_progress",
+    "an_old_leader_serves_fetches_of_newer_epochs",
+    "leaders_forget_that_they_were_replaced",
+)
+"""Planted in `BrokerModel`, which no whole broker has; each has its like here."""
+
+
 def _add_others() -> None:
     for module in (of_controllers, of_replicas):
         for name, plant in module.MUTATIONS.items():
-            MUTATIONS[name] = plant, THREE_BROKERS
+            if name not in OF_THE_MODEL:
+                MUTATIONS[name] = plant, THREE_BROKERS
 
 
 _add_others()

@@ -14,6 +14,12 @@ from tests.simulation.real.history import History
 from tests.support.batches import build_batch
 
 TRANSACTION_MS = 8_000
+Pairs = list[tuple[bytes | None, bytes | None]]
+"""Keys and values."""
+
+
+def _without_keys(values: list[bytes]) -> Pairs:
+    return [(None, value) for value in values]
 
 
 class Producer(Client):
@@ -44,14 +50,12 @@ class Producer(Client):
         sequence = self.sequences.get(partition, 0)
         self.sequences[partition] = sequence + count
         self.history.sent(self.topic, partition, values)
-        offset = self.until(lambda: self.produce(partition, values, sequence))
+        offset = self.until(lambda: self.produce(partition, _without_keys(values), sequence))
         self.history.acknowledged(self.topic, partition, offset, values)
 
-    def produce(
-        self, partition: int, values: list[bytes], sequence: int, transactional_id: str | None = None
-    ) -> int | None:
+    def produce(self, partition: int, pairs: Pairs, sequence: int, transactional_id: str | None = None) -> int | None:
         now = self.clock.wall_ms()
-        records = [Record(at, now, None, value) for at, value in enumerate(values)]
+        records = [Record(at, now, key, value) for at, (key, value) in enumerate(pairs)]
         batch = build_batch(
             records,
             producer_id=self.id,
@@ -75,7 +79,7 @@ class Producer(Client):
             ErrorCode.UNKNOWN_PRODUCER_ID,
             ErrorCode.INVALID_PRODUCER_EPOCH,
         ):
-            self.history.broken(f"{self.name} is told {code.name} for {values} in {self.topic}-{partition}")
+            self.history.broken(f"{self.name} is told {code.name} for {pairs} in {self.topic}-{partition}")
         self.refused(code)
         return None
 
@@ -117,7 +121,7 @@ class Transactions(Producer):
             self.until(lambda at=partition: self._add(at))
             sequence = self.sequences.get(partition, 0)
             self.sequences[partition] = sequence + 1
-            self.until(lambda at=partition, first=sequence: self.produce(at, [value], first, self.name))
+            self.until(lambda at=partition, first=sequence: self.produce(at, [(None, value)], first, self.name))
         if self.is_over():
             return  # without a word: the coordinator has to end it
         if self.rng.random() < 0.05:

@@ -21,6 +21,15 @@ from tests.simulation.real.history import History
 from tests.support.batches import iter_batches
 
 
+def fetch_request(topic: str, partition: int, epoch: int, offset: int, size: int, isolation: int = 0) -> FetchRequest:
+    """For up to `size` bytes of one partition."""
+    wanted = FetchPartition(
+        partition=partition, current_leader_epoch=epoch, fetch_offset=offset, partition_max_bytes=size
+    )
+    topics = [FetchTopic(topic=topic, partitions=[wanted])]
+    return FetchRequest(max_wait_ms=100, min_bytes=1, isolation_level=isolation, topics=topics)
+
+
 class Reader(Client):
     """Reads one partition, from its beginning to as far as it is committed, for ever; with a group it commits how far
     it is, and asks for it again."""
@@ -48,18 +57,8 @@ class Reader(Client):
     def read(self) -> bool | None:
         """Once, as far as there is something; the answer is where it ends."""
         leader, epoch = self.leader_and_epoch(self.topic, self.partition)
-        partition = FetchPartition(
-            partition=self.partition,
-            current_leader_epoch=epoch,
-            fetch_offset=self.offset,
-            partition_max_bytes=self.rng.choice((300, 9000)),
-        )
-        request = FetchRequest(
-            max_wait_ms=100,
-            min_bytes=1,
-            isolation_level=self.isolation,
-            topics=[FetchTopic(topic=self.topic, partitions=[partition])],
-        )
+        size = self.rng.choice((300, 9000))
+        request = fetch_request(self.topic, self.partition, epoch, self.offset, size, self.isolation)
         answer = self.ask(leader, request, 11).responses[0].partitions[0]
         code = ErrorCode.of(answer.error_code)
         where = f"{self.topic}-{self.partition}"

@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from tests.simulation.real.absences import Absences
 from tests.simulation.real.administrators import TOPICS, Admin, Operator
 from tests.simulation.real.brokers import Cluster, SimBroker
 from tests.simulation.real.client import PARTITIONS, Client
@@ -20,9 +21,16 @@ from tests.simulation.real.history import Broken, History
 from tests.simulation.real.members import Member, Offsets
 from tests.simulation.real.producers import Producer, Transactions
 from tests.simulation.real.readers import LastReader, Reader
+from tests.simulation.real.tables import TABLE, LastTableReader, TableHistory, TableReader, TableWriter, compare_tables
 from tests.simulation.real.znodes import Znodes
 
 REST_MS = 60_000
+TRIAL_MS = 15_000
+VARIED = {
+    "replica.lag.time.max.ms": ("1500", "1500", "1500", "12000"),
+    "replica.fetch.max.bytes": ("1048576", "1048576", "200"),
+}
+"""What brokers are told, by the seed: followers that are given up late, and that need many requests to catch up."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +74,7 @@ class Run:
         self.plan = plan
         self.history = History(cluster.note)
         self.groups = GroupHistory(self.history, cluster.runtime)
+        self.tables = TableHistory(self.history)
         self.clients: list[Client] = []
         self.readers: list[Reader] = []
 
@@ -73,13 +82,15 @@ class Run:
         cluster, rng = self.cluster, Random(f"{self.cluster.seed} run")
         self.znodes = Znodes(cluster.zookeeper, self.history)
         cluster.runtime.watchers.append(self.znodes.check)
+        cluster.runtime.watchers.append(Absences(cluster, self.znodes, self.history).check)
+        cluster.config = {name: rng.choice(values) for name, values in VARIED.items()} | self.plan.config
         self.faults = Faults(cluster, self.znodes, self.plan.faults)
         cluster.start()
         admin = Admin(cluster, "admin", self.history)
         admin.start()
         assert cluster.runtime.run(lambda: admin.done, 30_000), "no topics"
         self._start_clients()
-        cluster.lossy_zookeeper = True
+        cluster.lossy_zookeeper = rng.choice((0.01, 0.01, 0.1))
         cluster.net.break_probability = rng.choice((0.0, 0.002, 0.01, 0.02))
         cluster.net.slowest_ms = rng.choice((2.0, 10.0, 60.0))
         end = cluster.runtime.now_ms() + self.plan.duration_ms
@@ -91,6 +102,9 @@ class Run:
         cluster, history, several = self.cluster, self.history, len(self.cluster.brokers) >= 3
         for number in (1, 2):
             self.clients.append(Producer(cluster, f"p{number}", history))
+        self.clients.append(TableWriter(cluster, "k1", self.tables))
+        for partition in range(PARTITIONS):
+            self.clients.append(TableReader(cluster, f"r-table-{partition}", self.tables, partition))
         if several:
             self.clients.append(Transactions(cluster, "t1", history))
             self.clients.append(Operator(cluster, "o1", history))
@@ -119,31 +133,55 @@ class Run:
         cluster.net.slowest_ms = 2.0
         cluster.net.watch_delay_ms.clear()
         cluster.disk.failing.clear()
-        cluster.lossy_zookeeper = False
         cluster.heal()
         for broker in cluster.brokers.values():
             if broker.up and broker.process.paused:
                 cluster.runtime.resume(broker.process)
         self._await("brokers", lambda: all(map(self._is_back, cluster.brokers.values())))
+        cluster.lossy_zookeeper = 0.0
         for client in self.clients:
             client.stopping = True
         self._await("clients", lambda: all(client.done for client in self.clients))
-        self._await("replicas", lambda: self.znodes.unrest() is None and self._is_quiet(), self.znodes.unrest)
+        self._await_replicas()
+        spare = all(len(self.znodes.replicas("queue", partition)) >= 3 for partition in range(PARTITIONS))
+        if spare and Random(f"{cluster.seed} trial").random() < 0.5:
+            self._try_without_one()
         self._await("readers", lambda: all(map(self._is_at_end, self.readers)), lambda: self._behind(self.readers))
         again = [
             LastReader(cluster, f"{each.name}-again", self.history, each.topic, each.partition, each.isolation)
             for each in self.readers
         ]
+        tables = [LastTableReader(cluster, f"table-{each}-again", self.tables, each) for each in range(PARTITIONS)]
         offsets = Offsets(cluster, "offsets-again", self.groups)
-        for last in (*again, offsets) if len(cluster.brokers) >= 3 else again:
+        for last in (*again, *tables, offsets) if len(cluster.brokers) >= 3 else (*again, *tables):
             last.start()
         self._await("readers", lambda: all(map(self._is_at_end, again)), lambda: self._behind(again))
+        self._await("readers of tables", lambda: all(each.done for each in tables))
         self._await("offsets", lambda: offsets.done or len(cluster.brokers) < 3)
         self.history.check_end(PARTITIONS)
         self.znodes.check_end()
         self._compare_replicas()
 
+    def _await_replicas(self) -> None:
+        self._await("replicas", lambda: self.znodes.unrest() is None and self._is_quiet(), self.znodes.unrest)
+
+    def _try_without_one(self) -> None:
+        """What is at rest bears the loss of a broker, soon."""
+        cluster = self.cluster
+        broker = Random(f"{cluster.seed} without").choice(list(cluster.brokers.values()))
+        cluster.note(f"everything is quiet, and {broker.host} is killed")
+        broker.kill()
+        writer = Producer(cluster, "p3", self.history)
+        writer.limit = 6
+        writer.start()
+        if not cluster.runtime.run(lambda: writer.done, TRIAL_MS):
+            raise Broken(f"without {broker.host} nothing is acknowledged within {TRIAL_MS} ms")
+        self._await("brokers", lambda: all(map(self._is_back, cluster.brokers.values())))
+        self._await_replicas()
+
     def _is_back(self, broker: SimBroker) -> bool:
+        if broker.crippled:
+            broker.kill()
         if not broker.up:
             broker.start()
         return broker.serving
@@ -189,6 +227,9 @@ class Run:
         for topic in TOPICS:
             for partition in range(PARTITIONS):
                 found = set()
+                if topic == TABLE:
+                    compare_tables(self._logs(topic, partition), f"{topic}-{partition}")
+                    continue
                 for log in self._logs(topic, partition):
                     path = Path(log.directory)
                     found.add(b"".join(each.read_bytes() for each in sorted(path.glob("*.log"))))

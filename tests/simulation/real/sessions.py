@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from controller.zk.ops import Request, Response
@@ -21,12 +21,14 @@ class SimSession(ModelSession):
     """Like `KazooSession`: requests wait while the way to the server is cut, are sent again when an answer was lost
     (so each may be applied twice), and fail once the session is gone; then a thread of its own makes a new one."""
 
-    def __init__(self, net: Net, process: Process, server: ZooKeeperModel, timeout_ms: int, lossy: bool) -> None:
+    def __init__(
+        self, net: Net, process: Process, server: ZooKeeperModel, timeout_ms: int, loss: Callable[[], float]
+    ) -> None:
         self._net = net
         self._process = process
         self._model = server
         self._timeout_ms = timeout_ms
-        self._lossy = lossy
+        self._loss = loss
         self._renewing = False
         self._heard_ms = net.runtime.now_ms()
         self._wire = Condition()
@@ -80,7 +82,7 @@ class SimSession(ModelSession):
                 owner.sleep(_LOOK_MS)
             if self._closed or self.expired or self.session_id != belongs_to:
                 raise SessionExpiredError
-            if self._lossy and owner.rng.random() < 0.01:
+            if owner.rng.random() < self._loss():
                 self._apply(request)
                 owner.sleep(self._net.delay())
                 if self.expired or self.session_id != belongs_to:

@@ -19,7 +19,10 @@ FOUND_SOON = (
     "an_abort_commits",
     "acks_all_waits_for_nobody",
     "election_ignores_the_isr",
-    "preferred_election_ignores_the_isr",
+    "recovery_forgets_the_producers",
+    "names_are_not_synced",
+    "the_newest_record_of_a_key_goes_too",
+    "an_older_record_of_a_key_wins",
     "generations_do_not_grow",
     "the_oldest_commit_wins",
 )
