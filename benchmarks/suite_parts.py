@@ -126,9 +126,9 @@ def of_scaling(found: dict[str, Any]) -> Iterator[Row]:
 DATA_PATH = ("--rounds", "3", "--warm-up", "20", "--share", "0.4")
 PARTS = (
     Part("data path", "benchmarks.data_path", DATA_PATH, ("--quick", "--share", "0.4"), of_data_path, 180),
-    Part("clients", "benchmarks.client_load", (), ("--quick", "--targets", "sink,odradek"), of_rounds, 230),
+    Part("clients", "benchmarks.client_load", (), ("--quick", "--targets", "sink,odradek"), of_rounds, 260),
     Part("connections", "benchmarks.connections", (), ("--quick", "--targets", "sink,odradek"), of_rounds, 60),
-    Part("groups", "benchmarks.group_load", (), ("--quick", "--targets", "odradek"), of_rounds, 60),
+    Part("groups", "benchmarks.group_load", (), ("--quick", "--targets", "odradek"), of_rounds, 75),
     Part("three brokers", "benchmarks.replicas", (), ("--quick",), of_replicas, 230),
     Part("1,000 partitions", "benchmarks.failover", ("--rounds", "1"), None, of_failover, 120),
     Part("5,000 partitions", "benchmarks.failover", ("--rounds", "1", "--partitions", "5000"), None, of_failover, 330),
