@@ -33,7 +33,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OdradekTarget]:
 
 def of_clients(target: OdradekTarget) -> Callable[[int], Workloads]:
     loads = (client_load.Load(codec="lz4"), client_load.Load(size=100, acks="all", partitions=3))
-    return client_load.workloads(target, client_load.Scale(1, 1_000_000, 0.1, 3, loads))
+    return client_load.workloads(target, client_load.Scale(1, 1_000_000, 0.1, loads))
 
 
 def of_connections(target: OdradekTarget) -> Callable[[int], Workloads]:
