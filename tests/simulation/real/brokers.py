@@ -32,6 +32,8 @@ CONFIG = {
     "background.threads": "2",
     "num.recovery.threads.per.data.dir": "1",
     "log.cleaner.backoff.ms": "250",
+    # Simulated threads and disks end where a real process begins.
+    "odradek.log.cleaner.process": "false",
     "log.cleaner.dedupe.buffer.size": "1048577",
     "log.cleaner.io.buffer.size": "4096",
     "log.cleaner.min.cleanable.ratio": "0.1",
