@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from broker.security.acl_store import read_extended_notification
+from broker.security.acl_store import read_extended_notification, read_literal_notification
 from broker.security.acls import decode_entries
 from broker.security.tokens.token import decode as decode_token
 from controller.zk import payloads
@@ -63,6 +63,7 @@ _READERS: tuple[tuple[Any, Reader], ...] = (
     ({"version": 2, "status": 1, "features": {"f": 1}}, payloads.decode_feature),
     ({"version": 1, "acls": [_ACL]}, decode_entries),
     ({"version": 1, "resourceType": "Topic", "name": "n", "patternType": "PREFIXED"}, read_extended_notification),
+    ("TOPIC:name", read_literal_notification),
     (_TOKEN, decode_token),
     (_SCRAM, lambda data: ScramCredential.from_text(data.decode())),
 )
