@@ -8,6 +8,7 @@ connection.
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 import tempfile
 from pathlib import Path
@@ -49,8 +50,9 @@ def main() -> int:
             with under_fire(Path(name) / "broker", f"{server.connect}/fuzz") as target:
                 ports = target.guarded.ports[0]
                 costs = Alone(ports, options.seed).run(options.alone) if options.alone else []
-                costs += Alone(ports, options.seed).large(options.seed) if options.large else []
-                for cost in costs:
+                for cost in itertools.chain(
+                    costs, Alone(ports, options.seed).large(options.seed) if options.large else ()
+                ):
                     print(cost, flush=True)
                 if options.frames:
                     faults += _frames(target, options.frames, options.seed)

@@ -6,6 +6,7 @@ import contextlib
 import heapq
 import random
 import select
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from network.protocol.header import RequestHeader, encode_request
@@ -63,12 +64,11 @@ class Alone:
             lane.socket.close()
         return self.costs
 
-    def large(self, seed: int) -> list[Cost]:
-        """What each of the large frames costs, the worst first."""
+    def large(self, seed: int) -> Iterator[Cost]:
+        """What each of the large frames costs."""
         for number, frame in enumerate(large_frames(seed)):
             wait_ms = self._wait_ms("open", frame)
-            self.costs.append(Cost(wait_ms, number, "open", frame, wait_ms))
-        return sorted(self.costs, reverse=True)
+            yield Cost(wait_ms, number, "open", frame, wait_ms)
 
     def _wait_ms(self, kind: str, frame: Frame) -> float:
         lane = self._lanes.pop(kind, None) or Lane(kind, self._ports["PLAINTEXT" if kind == "open" else "OPEN"])
