@@ -60,7 +60,10 @@ def read_records(
             if diverging is not None:
                 result.diverging_epoch = diverging
                 return result
-        info = log.read(data.fetch_offset, max_bytes, params.isolation, min_one_message)
+        info = log.read(data.fetch_offset, max_bytes if max_bytes > 0 else 0, params.isolation, min_one_message)
+        if max_bytes < 0 and (info.records.size or info.first_entry_incomplete):
+            info.records.release()
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"a fetch of at most {max_bytes} bytes")
         result.fetch_offset_metadata = info.fetch_offset_metadata
         if info.first_entry_incomplete and not params.hard_max_bytes:
             # From version 3 a batch that does not fit is left out; older clients see a part of it and ask for more.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from hashlib import md5
 
 _HASH_SIZE = 16
@@ -20,7 +21,8 @@ class OffsetMap:
         self.slots = memory // SLOT_SIZE
         if self.slots < 1:
             raise ValueError(f"{memory} bytes are too few for an offset map")
-        self._table = bytearray(self.slots * SLOT_SIZE)
+        # Pages that no key is in are never touched, and take no memory: a bytearray would write zeros to all.
+        self._table = mmap.mmap(-1, self.slots * SLOT_SIZE)
         self.size = 0
         self.latest_offset = -1
         """The offset up to which keys have been entered."""

@@ -338,3 +338,15 @@ def test_a_group_whose_name_no_path_can_hold(broker: Broker, cluster: Cluster, g
     fetched = wire.call(broker, OffsetFetchRequest(group_id=group, topics=asked), 0)
     codes = [ErrorCode.of(each.topics[0].partitions[0].error_code) for each in (committed, fetched)]
     assert codes == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
+
+
+@pytest.mark.parametrize("version", [0, 2, 3, wire.FETCH_VERSION])
+@pytest.mark.parametrize("size", [-1, -(2**31)])
+def test_a_fetch_of_less_than_nothing(broker: Broker, cluster: Cluster, version: int, size: int) -> None:
+    topic = wire.create_topic(cluster)
+    wire.produce(broker, topic, wire.batch([b"x"]))
+    for offset, expected in ((0, ErrorCode.UNKNOWN_SERVER_ERROR), (1, ErrorCode.NONE)):
+        request = wire.fetch_request(topic, offset)
+        request.topics[0].partitions[0].partition_max_bytes = size
+        (answer,) = wire.call(broker, request, version).responses[0].partitions
+        assert ErrorCode.of(answer.error_code) is expected

@@ -10,7 +10,7 @@ from typing import NamedTuple
 SETTLING = 0.25
 """Of the samples, which are left out: caches fill and pools grow in the beginning."""
 BLOCKS = 45
-"""Means of so many stretches are fitted: neighbouring samples know of each other and would feign certainty."""
+"""Medians of so many stretches are fitted: neighbouring samples know of each other and would feign certainty."""
 _SURE = 1.96
 """Standard deviations, for 95 in 100."""
 
@@ -33,7 +33,7 @@ def trend(samples: Sequence[float]) -> Trend | None:
         return None
     size = max(1, len(settled) // BLOCKS)
     blocks = [settled[at : at + size] for at in range(0, len(settled) - size + 1, size)]
-    points = [(start + number * size + (size - 1) / 2, statistics.fmean(block)) for number, block in enumerate(blocks)]
+    points = [(start + number * size + (size - 1) / 2, statistics.median(block)) for number, block in enumerate(blocks)]
     slopes = sorted(
         (later - earlier) / (to - at) for place, (at, earlier) in enumerate(points) for to, later in points[place + 1 :]
     )

@@ -105,6 +105,18 @@ def test_offset_map_is_a_map(keys: list[bytes]) -> None:
         assert offsets.get(key) == model.get(key, -1)
 
 
+def test_few_keys_take_little_of_the_memory_that_a_map_may_have() -> None:
+    def resident_kb() -> int:
+        status = Path("/proc/self/status").read_text()
+        return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1])
+
+    before = resident_kb()
+    offsets = OffsetMap(128 << 20)
+    for number in range(100):
+        offsets.put(b"%d" % number, number)
+    assert resident_kb() - before < 16 << 10
+
+
 def test_a_full_map_refuses() -> None:
     offsets = OffsetMap(24 * 3)
     for offset in range(3):
