@@ -43,7 +43,7 @@ from tests.support.zookeeper import zookeeper_client
 SESSION_MS = 4000
 KINDS: tuple[Literal["odradek", "kafka"], ...] = ("odradek", "kafka")
 METRICS = (
-    "create", "broker_mb", "controller", "failover", "after_session", "after_crash", "stop", "restart", "crash",
+    "create", "broker_mb", "controller", "failover", "after_session", "stop", "restart", "crash",
     "crash_all",
 )  # fmt: skip
 # Of Odradek only.
@@ -232,10 +232,8 @@ def measure(kind: Literal["odradek", "kafka"], directory: Path, zookeeper: str, 
         if kind == "odradek":
             own["failover_events"], own["failover_zookeeper"] = events.seconds("BrokerChange", "Reelect")
         leader.wait_forgotten()
-        began = time.monotonic()
         leader.start()
         cluster.wait_ready()
-        after_crash = time.monotonic() - began
         began = time.monotonic()
         assert leader.process is not None
         if leader.process.stop(limit) < 0:
@@ -255,7 +253,6 @@ def measure(kind: Literal["odradek", "kafka"], directory: Path, zookeeper: str, 
         "controller": controller,
         "failover": failover,
         "after_session": after_session,
-        "after_crash": after_crash,
         "stop": stop,
         "restart": restart,
         **crashes,
@@ -305,7 +302,6 @@ def show(medians: dict[str, dict[str, float]], partitions: int) -> None:
         "after_session": "of that, after the session ended, s",
         "failover_events": "of that, the controller electing leaders of all its partitions, s",
         "failover_zookeeper": "of that, waiting for ZooKeeper, s",
-        "after_crash": "started after a kill until all know it, s",
         "stop": "controlled shutdown, s",
         "restart": "controlled shutdown and start until all know it, s",
         "crash": "one broker started after a kill until all is in sync, s",

@@ -81,7 +81,6 @@ def of_failover(found: dict[str, Any]) -> Iterator[Row]:
         "controller": ("controller failover until it has made a topic", "s"),
         "failover": ("leader killed to first acknowledged record", "s"),
         "after_session": ("of that, after the session ended", "s"),
-        "after_crash": ("started after a kill until all know it", "s"),
         "stop": ("controlled shutdown", "s"),
         "restart": ("controlled shutdown and start", "s"),
         "crash": ("one broker started after a kill until all is in sync", "s"),

@@ -35,7 +35,7 @@ BROKER_SETTINGS = {
     "transaction.state.log.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
     "log.segment.bytes": "1073741824",
-    "file.delete.delay.ms": "100",
+    "log.segment.delete.delay.ms": "100",
 }
 
 

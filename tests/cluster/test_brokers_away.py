@@ -61,7 +61,7 @@ SETTINGS = {
     # The last in-sync replica cannot hand its leadership over; it need not try for long.
     "controlled.shutdown.max.retries": "1",
     "controlled.shutdown.retry.backoff.ms": "100",
-    "file.delete.delay.ms": "500",
+    "log.segment.delete.delay.ms": "500",
 }
 PREFERRED, UNCLEAN = 0, 1
 NONE = ErrorCode.NONE
