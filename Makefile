@@ -1,5 +1,5 @@
 # make run           a three-broker cluster, used once by a real client, and stopped again
-# make bench         figures beside Apache Kafka's, about 20 minutes: build/bench/index.html; FORM=--quick in a minute
+# make bench         figures beside Apache Kafka's, about 24 minutes: build/bench/index.html; FORM=--quick in a minute
 # make up            the same cluster in the foreground until Ctrl-C
 # make test          everything that CI runs, about 44 minutes on two cores, in two processes (WORKERS=2); by suite:
 #   make check       lint, types and unit tests, 2 minutes

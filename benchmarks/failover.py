@@ -203,8 +203,10 @@ def leader_failover(cluster: Cluster, leader: Broker, topic: str, limit: float) 
     return done - began, done - ended[0]
 
 
-def measure(kind: Literal["odradek", "kafka"], directory: Path, zookeeper: str, partitions: int) -> dict[str, float]:
-    """Seconds of each metric on a fresh cluster."""
+def measure(
+    kind: Literal["odradek", "kafka"], directory: Path, zookeeper: str, partitions: int, failures: dict[str, str]
+) -> dict[str, float]:
+    """Seconds of each metric on a fresh cluster; if its last step fails, that is put into `failures`."""
     from confluent_kafka.admin import AdminClient, NewTopic
 
     limit = limit_s(partitions)
@@ -245,7 +247,7 @@ def measure(kind: Literal["odradek", "kafka"], directory: Path, zookeeper: str, 
         try:
             crashes = measure_crashes(cluster, leader, "many", partitions, limit)
         except Exception as error:  # the last step: the figures before it stay
-            log(f"{kind}: no start after a kill: {told(error)}")
+            failures[f"{kind}: start after a kill"] = told(error)
             crashes = {}
     return {
         "create": create,
@@ -261,7 +263,7 @@ def measure(kind: Literal["odradek", "kafka"], directory: Path, zookeeper: str, 
 
 
 def measure_all(directory: Path, partitions: int, rounds: int) -> tuple[dict[str, dict[str, float]], dict[str, str]]:
-    """The medians of each kind, and of which kinds a run failed how."""
+    """The medians of each kind, and what of which kinds failed how."""
     found: dict[str, list[dict[str, float]]] = {}
     failures: dict[str, str] = {}
     server = ZooKeeperServer(directory / "zookeeper", free_ports(1)[0])
@@ -272,7 +274,7 @@ def measure_all(directory: Path, partitions: int, rounds: int) -> tuple[dict[str
                 where = f"{kind}-{number}"
                 began = time.monotonic()
                 try:
-                    run = measure(kind, directory / where, f"{server.connect}/{where}", partitions)
+                    run = measure(kind, directory / where, f"{server.connect}/{where}", partitions, failures)
                     found.setdefault(kind, []).append(run)
                 except Exception as error:  # the other kind's figures stay
                     failures[kind] = told(error)

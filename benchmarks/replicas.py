@@ -34,6 +34,7 @@ from benchmarks.targets import BROKER_SETTINGS, start_zookeeper
 from tests.support.cluster import Cluster, running_cluster
 
 BROKERS = 3
+SETTINGS = {key: BROKER_SETTINGS[key] for key in ("log.segment.bytes", "log.segment.delete.delay.ms")}
 SMALL, LARGE = 100, 1000
 CLIENTS = 3
 LINKEDIN_PARTITIONS = 6
@@ -234,7 +235,6 @@ def main() -> None:
     options = parser.parse_args()
     scale = QUICK if options.quick else FULL
     kinds = (options.kinds or ("odradek" if options.quick else "odradek,kafka")).split(",")
-    settings = {key: BROKER_SETTINGS[key] for key in ("log.segment.bytes", "file.delete.delay.ms")}
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="replicas-")))
         server = start_zookeeper(directory)
@@ -245,7 +245,7 @@ def main() -> None:
         for kind in kinds:
             log(f"starting {BROKERS} brokers of {kind}")
             cluster = running_cluster(
-                [cast(Kind, kind)] * BROKERS, directory / kind, f"{server.connect}/{kind}", settings
+                [cast(Kind, kind)] * BROKERS, directory / kind, f"{server.connect}/{kind}", SETTINGS
             )
             made[kind] = Replicas(stack.enter_context(cluster), scale, clients).workloads
         outcome = run_rounds(made, options.rounds or scale.rounds, options.only)

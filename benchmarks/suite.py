@@ -3,7 +3,7 @@
     python -m benchmarks.suite [--quick] [--parts NAMES] [--against FILE] [--directory build/bench] [--markdown FILE]
                                [--docs] [--stored FILE]
 
-About twenty minutes on two cores; `--quick` takes about a minute and only shows that everything runs. Each part is a
+About 24 minutes on two cores; `--quick` takes about a minute and only shows that everything runs. Each part is a
 module of this package with `--json`. Odradek, Apache Kafka 3.9.1 and, where there is one, the bare sink take turns in
 it. Results are kept as `result-TIME.json` in the directory, the page is `index.html` there: first what falls short of
 Kafka, then what has changed since the last stored run (or that of `--against`), then each part. The same as Markdown is

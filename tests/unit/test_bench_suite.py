@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
+import importlib
 import json
 import sys
 from pathlib import Path
 
 import pytest
 
-from benchmarks import linkedin, suite, suite_parts
+from benchmarks import beside, group_load, linkedin, replicas, suite, suite_parts, targets
 from benchmarks.charts import bar_chart, ratio_chart
 from benchmarks.suite_markdown import markdown
 from benchmarks.suite_page import page
 from benchmarks.suite_results import Machine, Results, Row, changes, shortcomings
+from broker.config.honoured import warnings
 
 FAST = Row("produce", "MB/s", {"odradek": 80.0, "kafka": 100.0}, more_is_better=True)
 SLOW = Row("start", "s", {"odradek": 3.0, "kafka": 1.0}, spread={"odradek": (2.5, 3.5)})
@@ -195,3 +198,30 @@ def test_bars_of_rates_are_as_long_as_they_are() -> None:
 def test_the_full_form_fits_into_its_time() -> None:
     assert sum(part.seconds for part in suite_parts.PARTS) < 25 * 60
     assert all(part.limit_s > 2 * part.seconds for part in suite_parts.PARTS)
+
+
+class Parsed(Exception):
+    """The command line was accepted."""
+
+
+@pytest.mark.parametrize("part", suite_parts.PARTS, ids=lambda part: part.name)
+def test_every_part_is_a_command_that_takes_its_arguments(
+    part: suite_parts.Part, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parse = argparse.ArgumentParser.parse_args
+
+    def parse_only(parser: argparse.ArgumentParser, *_: object) -> None:
+        for arguments in (part.arguments, part.quick or ()):
+            parse(parser, ["--json", *arguments])
+        raise Parsed
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_only)
+    with pytest.raises(Parsed):
+        importlib.import_module(part.module).main()
+
+
+@pytest.mark.parametrize(
+    "settings", [targets.BROKER_SETTINGS, beside.SETTINGS, group_load.DELAY, replicas.SETTINGS], ids=str
+)
+def test_brokers_heed_all_that_benchmarks_set(settings: dict[str, str]) -> None:
+    assert list(warnings(settings)) == []
