@@ -12,7 +12,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from tests.campaign import isolation
+from tests.campaign import isolation, java_client
 from tests.campaign.run import left_out, run
 from tests.support.cluster import CLOCK
 
@@ -24,9 +24,10 @@ def main() -> int:
     parser.add_argument("--run-seconds", type=float, default=180, help="faults of one run")
     parser.add_argument("--brokers", type=int, help="so many of Odradek's in every run, instead of what the seed draws")
     options = parser.parse_args()
-    left = left_out()
+    java_client.missing()  # Fetches Kafka's jars if need be; inside there is no network to fetch them by.
     isolation.enter("tests.campaign")
-    print(*(left if isolation.missing() else left[1:]), sep="\n", flush=True)
+    for line in left_out():
+        print(line, flush=True)
     until = CLOCK.monotonic_ms() + options.minutes * 60_000
     seed, transfers, commits = options.seed, 0, 0
     records: Counter[str] = Counter()

@@ -23,7 +23,7 @@ for _ in sys.stdin:
 """
 
 
-@pytest.mark.skipif(bool(clocks.missing()), reason="no C compiler")
+@pytest.mark.skipif(bool(clocks.missing()), reason=clocks.missing() or "clocks can jump")
 def test_a_wall_clock_jumps_and_the_monotonic_one_does_not(tmp_path: Path) -> None:
     broker = Broker("odradek", 0, 0, tmp_path, "", {}, HOST)
     jumping = clocks.WallClocks(tmp_path, [broker])
@@ -101,15 +101,40 @@ disks.close()
 
 def test_links_and_disks(tmp_path: Path) -> None:
     """Of clients, broker 1 and broker 2: who reaches broker 0."""
-    command, _ = isolation.command([sys.executable, "-c", PROBE, str(tmp_path)])
+    command, told = isolation.command([sys.executable, "-c", PROBE, str(tmp_path)])
     if command[0] == sys.executable:
-        pytest.skip("no network namespaces here")
+        pytest.skip(f"no network of its own here: {told}")
     environment = {**os.environ, **python_environment()}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     # The third rule is for another port of the other side.
     assert done.stdout.split() == ["111", "101", "000", "111", "111", "111", "28", "1"], done.stderr
     assert not list(tmp_path.glob("small-*/more")), "the mount was seen by the campaign alone"
+
+
+STARTER = """
+import time
+from tests.campaign import isolation
+isolation.enter("starter")
+try:
+    print(isolation.missing(), flush=True)
+    time.sleep(60)
+finally:
+    print("its brokers are stopped", flush=True)
+"""
+
+
+def test_without_a_network_of_its_own_it_ends_what_it_started_by_itself(tmp_path: Path) -> None:
+    (tmp_path / "starter.py").write_text(STARTER)
+    paths = os.pathsep.join((str(tmp_path), python_environment()["PYTHONPATH"]))
+    environment = {**os.environ, "PYTHONPATH": paths, "PATH": str(tmp_path)}
+    command = [sys.executable, "-m", "starter"]
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert "unshare" in process.stdout.readline(), "it says why"
+        process.terminate()
+        assert process.stdout.read() == "its brokers are stopped\n"
+    assert process.returncode == 143
 
 
 def test_faults_go_on_when_what_they_wait_for_has_come() -> None:
