@@ -9,6 +9,7 @@ import pytest
 from benchmarks import client_load, connections, group_load
 from benchmarks.rounds import Workloads
 from benchmarks.targets import OdradekTarget
+from broker.dev.polling import wait_until
 from broker.dev.processes import free_ports
 from tests.support.cluster import CLOCK
 from tests.support.zookeeper_servers import zookeeper_server
@@ -61,7 +62,8 @@ def test_every_workload_gives_figures(
 def test_files_are_found_that_the_system_is_to_forget(target: OdradekTarget) -> None:
     target.create_topic("forgotten", 2)
     try:
-        assert len(list(target.directory.glob("data/forgotten-*/*.log"))) == 2
+        files = target.directory.glob
+        assert wait_until(lambda: len(list(files("data/forgotten-*/*.log"))) == 2, CLOCK, 30_000)
         client_load.forget_files(target.directory)
     finally:
         target.delete_topic("forgotten")

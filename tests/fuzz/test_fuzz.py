@@ -22,6 +22,8 @@ from tests.support.cluster import CLOCK, HOST
 
 FRAMES, FILES, SEED = 20_000, 8_000, 19
 LONGEST_MS = 10_000
+SETTLE_MS = 60_000
+"""Until a busy broker has taken or closed a thousand connections."""
 MOST_MB = 150
 MANY, MOST_KB_EACH = 1_000, 32
 
@@ -63,7 +65,7 @@ def test_a_bomb_is_refused_in_bounded_memory(target: UnderFire, codec: Codec) ->
 def test_readers_that_do_not_read_and_writers_that_do_not_end(target: UnderFire) -> None:
     """Three hundred who ask for 100 answers and read none, and as many who send a byte of a frame and nothing more."""
     frame = encode_request(RequestHeader(18, 3, 1, "slow"), wire.ASK_VERSIONS)
-    memory = target.memory_mb()
+    memory, (_, descriptors) = target.memory_mb(), target.counts()
     with target.watched() as seen, contextlib.ExitStack() as opened:
         for number in range(600):
             sock = opened.enter_context(socket.create_connection((HOST, target.broker.port), 30))
@@ -72,6 +74,8 @@ def test_readers_that_do_not_read_and_writers_that_do_not_end(target: UnderFire)
         during = target.memory_mb()
     assert during - memory < MOST_MB
     assert seen.longest < LONGEST_MS, str(seen)
+    # A busy broker still takes some of them when they have gone; the next test counts from here.
+    assert wait_until(lambda: target.counts()[1] < descriptors + 20, CLOCK, SETTLE_MS), "descriptors stay behind"
 
 
 def test_a_thousand_connections_that_say_little(target: UnderFire) -> None:
@@ -80,7 +84,7 @@ def test_a_thousand_connections_that_say_little(target: UnderFire) -> None:
     memory, (threads, descriptors) = target.memory_mb(), target.counts()
     with target.watched() as seen, Crowd(target.broker.port) as crowd:
         crowd.enter(MANY)
-        assert wait_until(lambda: target.counts()[1] >= descriptors + MANY, CLOCK, LONGEST_MS)
+        assert wait_until(lambda: target.counts()[1] >= descriptors + 0.95 * MANY, CLOCK, SETTLE_MS)
         silent = target.memory_mb()
         for at in range(len(QUESTION)):
             crowd.say(QUESTION[at : at + 1])
@@ -88,4 +92,4 @@ def test_a_thousand_connections_that_say_little(target: UnderFire) -> None:
         assert target.counts()[0] - threads < 20, "a thread for each"
     assert silent - memory < MANY * MOST_KB_EACH / 1024
     assert seen.longest < LONGEST_MS, str(seen)
-    assert wait_until(lambda: target.counts()[1] < descriptors + 50, CLOCK, LONGEST_MS), "descriptors stay behind"
+    assert wait_until(lambda: target.counts()[1] < descriptors + 50, CLOCK, SETTLE_MS), "descriptors stay behind"

@@ -259,7 +259,7 @@ def test_it_ends_with_the_broker_and_touches_nothing(tmp_path: Path) -> None:
     process._receive()
     running.stdin.close()
     running.stdout.close()
-    assert running.wait(10) == -signal.SIGKILL  # by itself
+    assert running.wait(60) == -signal.SIGKILL  # by itself
     with pytest.raises(CleaningProcessDiedError):
         process._receive()
     log.close_handles()
