@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import mmap
-import sys
 
 _KEPT_BYTES = 1 << 20
-_UNSHARED = 3  # references to the kept buffer while nobody has a view of it: the attribute, a local name, an argument
 
 
 class BodyBuffers:
     """Gives one processor its buffers; used from its thread only.
 
     A fresh buffer is cleared byte by byte, to be filled at once. So one of up to 1 MiB is kept and given out again once
-    the last view of it is gone, which its count of references tells: a handler that keeps a part of a request for later
-    keeps the buffer too, and the next request gets another.
+    the last view of it is gone: a handler that keeps a part of a request for later keeps the buffer too, and the next
+    request gets another. Views are what counts: who holds the buffer itself has to hold a view of it as well.
     """
 
     def __init__(self) -> None:
@@ -26,9 +24,20 @@ class BodyBuffers:
         if size >= lazy:
             return memoryview(mmap.mmap(-1, size))
         kept = self._kept
-        if size <= len(kept) and sys.getrefcount(kept) == _UNSHARED:
+        if size <= len(kept) and not _has_views(kept):
             return memoryview(kept)[:size]
         fresh = bytearray(size)
         if len(kept) < size <= _KEPT_BYTES:
             self._kept = fresh
         return memoryview(fresh)
+
+
+def _has_views(buffer: bytearray) -> bool:
+    # The interpreter counts the views of a bytearray and refuses to resize it while there are any. Its count of
+    # references would not do: from 3.14 on what stands on a frame's stack is not always counted.
+    try:
+        buffer.append(0)
+    except BufferError:
+        return True
+    buffer.pop()
+    return False

@@ -42,3 +42,15 @@ def test_only_so_much_is_kept() -> None:
     assert large.obj is not bodies._kept
     small = bodies.take(1 << 20, LAZY)
     assert small.obj is bodies._kept
+
+
+def test_only_views_count_and_not_references_whose_number_differs_between_interpreters() -> None:
+    bodies = BodyBuffers()
+    first = bodies.take(1000, LAZY)
+    buffer, also = first.obj, first.obj
+    view = first.toreadonly()
+    first.release()
+    assert bodies.take(1000, LAZY).obj is not buffer
+    view.release()
+    assert bodies.take(1000, LAZY).obj is also is buffer
+    assert len(bodies._kept) == 1000
