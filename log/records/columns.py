@@ -67,7 +67,7 @@ _TWO_BYTES = (bytes((n << 1) & 0x7F | 0x80 for n in range(8192)), bytes(n >> 6 f
 
 
 def count_up(columns: Columns, first: int) -> bool:
-    """Whether the numbers whose bytes stand in `columns` are `first`, the next one and so on."""
+    """Whether the numbers whose bytes stand in `columns`, at most four, are `first`, the next one and so on."""
     count = len(columns[0])
     if len(columns) > 2:
         return in_lanes(columns) == lanes(range(first, first + count)) << 1

@@ -240,6 +240,8 @@ def _run(data: bytes | bytearray, start: int, size: int, index: int, limit: int)
             limit = len(column) - len(column.lstrip(column[:1]))
             if limit < _MIN_RUN:
                 return None
+    if len(offsets) > 4:
+        return None  # not a lane's worth: the bits that do not fit would be taken for the next record's
     columns = []
     for field in (timestamps, offsets):
         found = [data[start + position : start + limit * size : size] for position in field]

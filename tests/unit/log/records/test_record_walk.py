@@ -266,3 +266,17 @@ def test_what_columns_cannot_do_is_left_to_the_plain_walk() -> None:
     for records in (with_headers, nulls, long_keys):
         batch = _batch(records)
         assert walk_records(bytes(batch.payload), 100) == _expected(batch)
+
+
+def test_offsets_of_five_bytes_do_not_lend_each_other_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fifth byte has three bits that do not count."""
+
+    def record(offset: int, ignored: int = 0) -> bytes:
+        low = bytes(2 * offset >> shift & 0x7F | 0x80 for shift in (0, 7, 14, 21))
+        body = b"\0\0" + low + bytes([ignored << 4]) + b"\1\2a\0"
+        return bytes([2 * len(body)]) + body
+
+    data = b"".join([*map(record, range(20)), record(20, ignored=2), record(20), *map(record, range(22, 40))])
+    found = walk_records(data, 40)
+    assert found == _by_record(data, 40, monkeypatch)
+    assert not found.offsets_in_sequence
