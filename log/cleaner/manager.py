@@ -152,8 +152,17 @@ class CleanerManager:
                     raise LogError(f"the cleaning of {tp} did not stop within {timeout_ms} ms")
                 self._clock.wait(self._changed, left)
 
+    def pause_if_idle(self, tp: TopicPartition) -> bool:
+        """Keeps cleaning from beginning until `resume`; False, and nothing is paused, where it is in progress."""
+        with self._changed:
+            state = self._states.get(tp, 0)
+            if not isinstance(state, int):
+                return False
+            self._states[tp] = state + 1
+            return True
+
     def resume(self, tp: TopicPartition) -> None:
-        """Undoes one `abort_and_pause`. Raises LogError when the partition is not paused."""
+        """Undoes one `abort_and_pause` or `pause_if_idle`. Raises LogError when the partition is not paused."""
         with self._changed:
             state = self._states.get(tp)
             if not isinstance(state, int):

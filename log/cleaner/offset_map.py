@@ -14,15 +14,23 @@ _EMPTY = bytes(_HASH_SIZE)
 class OffsetMap:
     """An open-addressing hash table in one buffer of `memory` bytes. Keys with the same MD5 are taken to be equal.
 
-    A slot is free when its hash is all zeros, which no key of this world has.
+    A slot is free when its hash is all zeros, which no key of this world has. Raises MemoryError.
     """
 
     def __init__(self, memory: int) -> None:
         self.slots = memory // SLOT_SIZE
         if self.slots < 1:
             raise ValueError(f"{memory} bytes are too few for an offset map")
-        # Pages that no key is in are never touched, and take no memory: a bytearray would write zeros to all.
-        self._table = mmap.mmap(-1, self.slots * SLOT_SIZE)
+        # Pages that no key is in take no memory: a bytearray would write zeros to all, and of a shared mapping those
+        # would be there too that are only looked at.
+        try:
+            self._table = mmap.mmap(-1, self.slots * SLOT_SIZE, flags=mmap.MAP_PRIVATE)
+        except OSError as error:
+            # No fault of a disk, for which it would be taken.
+            raise MemoryError(
+                f"there are no {memory} bytes for the cleaner's table of keys: log.cleaner.dedupe.buffer.size says how "
+                f"many its threads have together ({error})"
+            ) from error
         self.size = 0
         self.latest_offset = -1
         """The offset up to which keys have been entered."""

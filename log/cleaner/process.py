@@ -69,7 +69,8 @@ class CleaningProcess:
                     progress(content) if kind == _PROGRESS else replace(*content)
                 except BaseException:
                     self._send(False)
-                    while self._receive()[0] != _STOPPED:
+                    # It may fail as it tidies up.
+                    while self._receive()[0] not in (_STOPPED, _FAILED):
                         pass
                     raise
                 self._send(True)
@@ -94,7 +95,8 @@ class CleaningProcess:
         assert self._process.stdout is not None
         try:
             kind, content = pickle.load(self._process.stdout)
-        except (OSError, EOFError, ValueError, pickle.UnpicklingError) as error:
+        except Exception as error:
+            # Bytes that are no pickle, say of what an interpreter prints at its start, may end in any error.
             raise self._died() from error
         return kind, content
 

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
+from log.cleaner.manager import CleanerManager
 from log.config import MAX_INT64
 from log.errors import LogError, StorageError
 from log.files.checkpoint import OffsetCheckpoint
@@ -22,7 +23,10 @@ logger = logging.getLogger(__name__)
 
 
 class LogMaintenance:
-    """`live_dirs` gives the log directories that have not failed; `report_failure(path, message)` takes one offline."""
+    """`live_dirs` gives the log directories that have not failed; `report_failure(path, message)` takes one offline.
+
+    `cleaner` says which logs are being cleaned.
+    """
 
     def __init__(
         self,
@@ -31,12 +35,14 @@ class LogMaintenance:
         env: LogEnvironment,
         settings: LogManagerSettings,
         report_failure: Callable[[str, str], None],
+        cleaner: CleanerManager | None = None,
     ) -> None:
         self._table = table
         self._live_dirs = live_dirs
         self._env = env
         self._settings = settings
         self._report_failure = report_failure
+        self._cleaner = cleaner
         self._failures = News(env.clock)
 
     def schedule(self) -> None:
@@ -66,7 +72,18 @@ class LogMaintenance:
         """Apply retention to every log that the cleaner does not look after."""
         for log in self._table.all():
             if not log.config.compact:
-                self._guarded(log, "retention", partial(delete_old_segments, log))
+                self._clean_up(log)
+
+    def _clean_up(self, log: PartitionLog) -> None:
+        tp, cleaner = log.topic_partition, None if log.is_future else self._cleaner
+        # The policy may have been another a moment ago, and a cleaning still read the segments.
+        if cleaner is not None and not cleaner.pause_if_idle(tp):
+            return
+        try:
+            self._guarded(log, "retention", partial(delete_old_segments, log))
+        finally:
+            if cleaner is not None:
+                cleaner.resume(tp)
 
     def flush_dirty_logs(self) -> None:
         """Flush every log that was last flushed longer than its `flush.ms` ago."""

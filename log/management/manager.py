@@ -117,6 +117,7 @@ class LogManager:
             self.env,
             settings,
             self.report_failure,
+            None if self.cleaner is None else self.cleaner.manager,
         )
         self.moves = LogMoves(
             self._table,
@@ -452,7 +453,7 @@ class LogManager:
             config = self._configs.update(topic, overrides)
             logs = self.logs_by_topic(topic)
         for log in logs:
-            log.update_config(config)
+            self._update_config(log, config)
 
     def update_default_config(self, config: LogConfig) -> None:
         """Use new broker defaults, under the overrides of each topic."""
@@ -461,7 +462,13 @@ class LogManager:
             self._configs.set_defaults(config)
             logs = self.all_logs()
         for log in logs:
-            log.update_config(self._configs.get(log.topic_partition.topic))
+            self._update_config(log, self._configs.get(log.topic_partition.topic))
+
+    def _update_config(self, log: PartitionLog, config: LogConfig) -> None:
+        ends_compaction = log.config.compact and not config.compact
+        log.update_config(config)
+        if ends_compaction and self.cleaner is not None and not log.is_future:
+            self.cleaner.manager.abort(log.topic_partition)
 
     def update_producer_config(self, *, expiration_ms: int, verification: bool) -> None:
         """`producer.id.expiration.ms` and `transaction.partition.verification.enable`, for all logs at once."""

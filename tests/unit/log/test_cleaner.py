@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import shutil
 import struct
 from dataclasses import replace
@@ -114,7 +115,28 @@ def test_few_keys_take_little_of_the_memory_that_a_map_may_have() -> None:
     offsets = OffsetMap(128 << 20)
     for number in range(100):
         offsets.put(b"%d" % number, number)
+    # Nor do keys that are only looked for, of which a log may have very many.
+    for number in range(20_000):
+        assert offsets.get(b"absent %d" % number) == -1
     assert resident_kb() - before < 16 << 10
+
+
+def test_memory_that_is_not_there_is_no_failure_of_a_disk(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = _open(harness)
+    _put(log, *[(b"k", b"v%d" % number) for number in range(20)])
+    log.roll()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    cleaner = _cleaner(log, harness)
+    with monkeypatch.context() as patch:
+        patch.setattr("mmap.mmap", refuse)
+        with pytest.raises(MemoryError, match="dedupe"):
+            OffsetMap(1 << 20)
+        cleaner.step()
+    assert cleaner.manager.is_uncleanable(log)
+    assert not harness.failures
 
 
 def test_a_full_map_refuses() -> None:

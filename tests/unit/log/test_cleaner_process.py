@@ -19,6 +19,7 @@ from log.cleaner.cleaner_threads import CleanerConfig, LogCleaner, Throttler
 from log.cleaner.plan import CleaningPlan, plan_cleaning
 from log.cleaner.process import MIN_BYTES, CleaningProcess, CleaningProcessDiedError
 from log.config import LogConfig
+from log.errors import LogCleaningAbortedError
 from log.partition_log import PartitionLog
 from log.records.compression import Codec
 from log.records.record import ControlType, EndTxnMarker, Record, build_end_txn_marker, iter_records
@@ -211,6 +212,38 @@ def test_a_cancelled_cleaning_leaves_the_log_and_the_process(
     cleaner.manager.resume(TP)
     assert cleaner._clean_one(0)
     assert len(set(asked)) == 1
+    assert _files(log) == expected
+
+
+def test_what_fails_as_it_tidies_up_holds_nobody_up(tmp_path: Path) -> None:
+    harness, log = _filled(tmp_path)
+    process = CleaningProcess()
+
+    def progress(size: int) -> None:
+        for path in Path(log.directory).glob("*.log.cleaned"):
+            path.unlink()
+            path.mkdir()
+            raise LogCleaningAbortedError("stop")
+
+    with pytest.raises(LogCleaningAbortedError, match="stop"):
+        process.run(_plan(harness, log), progress, lambda base, bases: None)
+    assert process.pid is not None
+    process.close()
+    log.close_handles()
+
+
+def test_an_interpreter_that_prints_something_is_not_understood(
+    there: tuple[Harness, PartitionLog, LogCleaner],
+    expected: dict[str, bytes],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, log, cleaner = there
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho cnowhere\necho nothing\nexec cat > /dev/null\n")  # a pickle of what a module has
+    python.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(python))
+    assert cleaner.step() == 0
     assert _files(log) == expected
 
 

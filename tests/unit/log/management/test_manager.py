@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,12 +12,20 @@ import pytest
 
 from log.appends import append_as_follower, append_as_leader
 from log.cleaner.cleaner_threads import CleanerConfig
+from log.cleaner.manager import ABORTED
 from log.config import LogConfig
-from log.errors import InconsistentMetadataError, InconsistentTopicIdError, LogDirNotFoundError, LogError, StorageError
+from log.errors import (
+    InconsistentMetadataError,
+    InconsistentTopicIdError,
+    LogDirNotFoundError,
+    LogError,
+    StorageError,
+)
 from log.management.log_dir import LogDirLockedError
 from log.management.manager import LogManager, LogManagerSettings
 from log.partition_log import PartitionLog
 from log.topic_partition import TopicPartition
+from tests.support.sockets import wait_until
 from tests.unit.log.harness import SMALL, append, contents
 from timer.chance import SystemChance
 from timer.clock import ManualClock
@@ -431,6 +440,58 @@ def test_the_cleaner_works_beside_truncation_and_deletion(tmp_path: Path) -> Non
     assert cleaner.manager.state_of(log.topic_partition) is None
     broker.manager.async_delete(log.topic_partition)
     assert cleaner.manager.positions([log.parent_dir]) == {}
+
+
+def test_retention_leaves_alone_what_is_still_being_compacted(tmp_path: Path) -> None:
+    """A cleaning reads segments by their names; the policy may become `delete` meanwhile."""
+    compact = replace(SMALL, cleanup_policy=frozenset({"compact"}), segment_bytes=400, min_cleanable_dirty_ratio=0.0)
+    broker = Broker(tmp_path / "d", config=compact, cleaner_config=CleanerConfig(threads=0))
+    manager = broker.start()
+    log = new(manager, A0)
+    for i in range(20):
+        append(log, b"%02d" % i + b"x" * 80)
+    log.update_high_watermark(log.log_end_offset)
+    cleaner = manager.cleaner
+    assert cleaner is not None
+    before = len(log.segments)
+    assert before > 2
+    target = cleaner.manager.grab_filthiest()
+    assert target is not None
+    log.update_config(replace(compact, cleanup_policy=frozenset({"delete"}), retention_bytes=0))
+    manager.maintenance.cleanup_logs()
+    assert len(log.segments) == before
+    cleaner.manager.done_cleaning(log, None)
+    manager.maintenance.cleanup_logs()
+    assert len(log.segments) < before
+    assert cleaner.manager.state_of(A0) is None
+
+
+@pytest.mark.parametrize("of_topic", [True, False])
+def test_a_topic_that_is_not_compacted_any_more_ends_its_cleaning(tmp_path: Path, of_topic: bool) -> None:
+    compact = replace(SMALL, cleanup_policy=frozenset({"compact"}), segment_bytes=400, min_cleanable_dirty_ratio=0.0)
+    broker = Broker(tmp_path / "d", config=compact, cleaner_config=CleanerConfig(threads=0))
+    manager = broker.start()
+    log, cleaner = new(manager, A0), manager.cleaner
+    for i in range(20):
+        append(log, b"%02d" % i + b"x" * 80)
+    log.update_high_watermark(log.log_end_offset)
+    assert cleaner is not None
+    states = cleaner.manager
+    assert states.grab_filthiest() is not None
+    change = threading.Thread(
+        target=lambda: (
+            manager.update_topic_config("a", {"cleanup.policy": "delete"})
+            if of_topic
+            else manager.update_default_config(LogConfig())
+        )
+    )
+    change.start()
+    wait_until(lambda: states.state_of(A0) == ABORTED, "the cleaning is to end")
+    assert change.is_alive()
+    cleaner.manager.done_cleaning(log, None)
+    change.join(10)
+    assert not change.is_alive()
+    assert cleaner.manager.state_of(A0) is None
 
 
 class Times:
