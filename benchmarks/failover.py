@@ -29,6 +29,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
+from benchmarks.clusters import running_comparable
 from benchmarks.rounds import log, told
 from benchmarks.targets import resident_mb
 from broker.dev.polling import wait_until
@@ -36,7 +37,7 @@ from broker.dev.processes import free_ports
 from broker.dev.zookeeper import ZooKeeperServer
 from network.protocol.errors import ApiError, ErrorCode
 from tests.support import wire
-from tests.support.cluster import CLOCK, Broker, Cluster, running_cluster
+from tests.support.cluster import CLOCK, Broker, Cluster
 from tests.support.replication import partitions_of
 from tests.support.zookeeper import zookeeper_client
 
@@ -212,7 +213,7 @@ def measure(
     limit = limit_s(partitions)
     own: dict[str, float] = {}
     settings = {"zookeeper.session.timeout.ms": str(SESSION_MS), "auto.leader.rebalance.enable": "false"}
-    with running_cluster([kind] * 3, directory, zookeeper, settings) as cluster:
+    with running_comparable([kind] * 3, directory, zookeeper, settings) as cluster:
         patient = {"socket.timeout.ms": int(min(limit, 300) * 1000)}
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0, **patient})
         config = {"min.insync.replicas": "2"}

@@ -27,11 +27,12 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.client_load import value_of
+from benchmarks.clusters import running_comparable
 from benchmarks.data_path import WAIT_S, Failures
 from benchmarks.rounds import Found, Workloads, log, parser_of, report, run_rounds
 from benchmarks.scaling import Kind, Meter
 from benchmarks.targets import BROKER_SETTINGS, start_zookeeper
-from tests.support.cluster import Cluster, running_cluster
+from tests.support.cluster import Cluster
 
 BROKERS = 3
 SETTINGS = {key: BROKER_SETTINGS[key] for key in ("log.segment.bytes", "log.segment.delete.delay.ms")}
@@ -244,7 +245,7 @@ def main() -> None:
         made = {}
         for kind in kinds:
             log(f"starting {BROKERS} brokers of {kind}")
-            cluster = running_cluster(
+            cluster = running_comparable(
                 [cast(Kind, kind)] * BROKERS, directory / kind, f"{server.connect}/{kind}", SETTINGS
             )
             made[kind] = Replicas(stack.enter_context(cluster), scale, clients).workloads

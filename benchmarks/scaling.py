@@ -26,10 +26,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.clusters import running_comparable
 from benchmarks.data_path import WAIT_S, Failures, producer
 from benchmarks.rounds import log
 from benchmarks.targets import cpu_seconds, start_zookeeper
-from tests.support.cluster import Cluster, running_cluster
+from tests.support.cluster import Cluster
 
 Kind = Literal["odradek", "kafka"]
 TOPIC = "scaling"
@@ -128,7 +129,7 @@ def run(kinds: list[Kind], brokers: list[int], rounds: int, megabytes: int) -> d
             for count in brokers:
                 name = f"{kind} x {count}"
                 where = name.replace(" ", "")
-                made = running_cluster([kind] * count, directory / where, f"{server.connect}/{where}")
+                made = running_comparable([kind] * count, directory / where, f"{server.connect}/{where}")
                 log(f"starting {name}")
                 clusters[name] = stack.enter_context(made)
                 prepare(clusters[name])

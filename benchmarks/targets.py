@@ -262,29 +262,34 @@ class KafkaTarget(BrokerTarget):
         self._libraries = libraries
 
     def command(self, properties: Path) -> list[str]:
-        log4j = self._directory / "log4j.properties"
-        log4j.write_text(
-            "log4j.rootLogger=WARN, out\n"
-            "log4j.appender.out=org.apache.log4j.ConsoleAppender\n"
-            "log4j.appender.out.layout=org.apache.log4j.PatternLayout\n"
-            "log4j.appender.out.layout.ConversionPattern=[%d] %p %m (%c)%n\n"
-        )
-        return [
-            find_java(),
-            "-Xmx1G",
-            "-Xms1G",
-            "-server",
-            "-XX:+UseG1GC",
-            "-XX:MaxGCPauseMillis=20",
-            "-XX:InitiatingHeapOccupancyPercent=35",
-            "-XX:+ExplicitGCInvokesConcurrent",
-            "-Djava.awt.headless=true",
-            f"-Dlog4j.configuration=file:{log4j}",
-            "-cp",
-            f"{self._libraries}/*",
-            "kafka.Kafka",
-            str(properties),
-        ]
+        return kafka_command(self._libraries, properties)
+
+
+def kafka_command(libraries: Path, properties: Path) -> list[str]:
+    """Its broker with the heap and collector of its own start script; warnings alone are logged."""
+    log4j = properties.with_name("log4j.properties")
+    log4j.write_text(
+        "log4j.rootLogger=WARN, out\n"
+        "log4j.appender.out=org.apache.log4j.ConsoleAppender\n"
+        "log4j.appender.out.layout=org.apache.log4j.PatternLayout\n"
+        "log4j.appender.out.layout.ConversionPattern=[%d] %p %m (%c)%n\n"
+    )
+    return [
+        find_java(),
+        "-Xmx1G",
+        "-Xms1G",
+        "-server",
+        "-XX:+UseG1GC",
+        "-XX:MaxGCPauseMillis=20",
+        "-XX:InitiatingHeapOccupancyPercent=35",
+        "-XX:+ExplicitGCInvokesConcurrent",
+        "-Djava.awt.headless=true",
+        f"-Dlog4j.configuration=file:{log4j}",
+        "-cp",
+        f"{libraries}/*",
+        "kafka.Kafka",
+        str(properties),
+    ]
 
 
 def start_zookeeper(directory: Path) -> ZooKeeperServer:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -36,6 +36,11 @@ def python_environment() -> dict[str, str]:
     """So that child Pythons import this checkout, installed or not."""
     path = os.environ.get("PYTHONPATH")
     return {"PYTHONPATH": f"{ROOT}{os.pathsep}{path}" if path else str(ROOT)}
+
+
+def small_kafka(properties: Path) -> list[str]:
+    """Apache Kafka's broker, quick at its start and small."""
+    return kafka.java_command(kafka.require(), "kafka.Kafka", str(properties))
 
 
 class Broker:
@@ -69,6 +74,8 @@ class Broker:
         self.environment: dict[str, str] = {}
         self.prefix: list[str] = []
         """A command that becomes the broker's: one that enters a network of its own, for example."""
+        self.kafka_command: Callable[[Path], list[str]] = small_kafka
+        """What starts Apache Kafka's broker with such properties."""
         self.process: ManagedProcess | None = None
         self.is_paused = False
 
@@ -96,7 +103,7 @@ class Broker:
         properties = self.directory / "server.properties"
         properties.write_text("".join(f"{key}={value}\n" for key, value in self.settings.items()))
         if self.kind == "kafka":
-            command = kafka.java_command(kafka.require(), "kafka.Kafka", str(properties))
+            command = self.kafka_command(properties)
         else:
             command = [sys.executable, "-m", "broker", "server", "--config", str(properties)]
         name = f"{self.kind} broker {self.broker_id}"

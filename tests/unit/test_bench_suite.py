@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import beside, group_load, linkedin, replicas, suite, suite_parts, targets
+from benchmarks import beside, clusters, group_load, linkedin, replicas, suite, suite_parts, targets
 from benchmarks.charts import bar_chart, ratio_chart
 from benchmarks.suite_markdown import markdown
 from benchmarks.suite_page import page
@@ -218,6 +218,17 @@ def test_every_part_is_a_command_that_takes_its_arguments(
     monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_only)
     with pytest.raises(Parsed):
         importlib.import_module(part.module).main()
+
+
+def test_clusters_compare_with_kafka_as_its_own_script_starts_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clusters, "libraries", lambda: tmp_path)
+    monkeypatch.setattr(targets, "find_java", lambda: "java")
+    made = clusters.comparable_cluster(["odradek", "kafka"], tmp_path, "")
+    command = made.brokers[1].kafka_command(tmp_path / "server.properties")
+    assert {"-Xms1G", "-Xmx1G", "-XX:+UseG1GC", f"{tmp_path}/*"} < set(command)
+    assert not any("TieredStopAtLevel" in each for each in command)
 
 
 @pytest.mark.parametrize(
