@@ -48,3 +48,16 @@ def needed(peer: str, packages: Sequence[str]) -> Path:
         subprocess.run([*command, *packages], check=True)
 
     return fetched_once(folder, fetch)
+
+
+def git_tag(address: str, tag: str) -> Path:
+    """A repository as it was when it was tagged, without its history."""
+    folder = kept(f"{address.rpartition('/')[2].removesuffix('.git')}-{tag}")
+    tree = folder / "tree"
+
+    def fetch() -> None:
+        command = ["git", "clone", "--quiet", "--depth", "1", "--branch", tag, address, str(tree)]
+        subprocess.run(command, check=True)
+
+    fetched_once(folder, fetch)
+    return tree

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.peers.comparison import Peer, report
-from tests.peers.outcomes import Outcomes, of_go, of_junit
+from tests.peers.outcomes import Outcomes, of_go, of_junit, of_lines
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -39,6 +39,13 @@ def test_what_pytest_and_jest_say(tmp_path: Path) -> None:
     found = of_junit(written(tmp_path, f"<testsuites><testsuite>{cases}</testsuite></testsuites>"))
     assert found == {"c.a": "passed", "c.b": "failed", "c.d": "skipped", "c.e": "failed"}
     assert of_junit(tmp_path / "absent") == {}
+
+
+def test_what_our_reporters_say(tmp_path: Path) -> None:
+    lines = ['["a", "passed"]', '["a", "failed"]', '["b", "pending"]', '["c", "failed"]', '["c", "passed"]']
+    found = of_lines(written(tmp_path, "\n".join(lines)))
+    assert found == {"a": "failed", "b": "skipped", "c": "failed"}
+    assert of_lines(tmp_path / "absent") == {}
 
 
 @pytest.mark.parametrize(
