@@ -23,6 +23,7 @@ from controller.event_manager import ControllerEventManager, ControllerState, Ev
 from controller.features import AwaitFeatureVersion, Features
 from controller.incoming_requests import ControllerRequests
 from controller.isr_changes import IsrChanges
+from controller.missed_returns import make_up_for
 from controller.partition_state_machine import PartitionStateMachine
 from controller.reassignment import Reassignment
 from controller.registration import Reregistration
@@ -219,7 +220,7 @@ class Controller(ControllerRequests):
         zk.delete_log_dir_events(zk.log_dir_event_names(), core.fence)
         zk.delete_isr_changes(zk.isr_change_names(), core.fence)
         context.brokers = self._brokers.read_all()
-        self._topics.load()
+        make_up_for(context, zk, self._topics.load())
         self._brokers.watch(context.brokers)
         self._channels.start(context.brokers.values())
         waiting, ineligible = self._pending_deletions()

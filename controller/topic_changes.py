@@ -51,8 +51,8 @@ class TopicChanges:
 
     # -- at failover ---------------------------------------------------------------------------------------------------
 
-    def load(self) -> None:
-        """Read all topics into the context, arming their watches."""
+    def load(self) -> dict[TopicPartition, int]:
+        """Read all topics into the context, arming their watches; the zxid of the last write of each state."""
         context = self._core.context
         context.topics = self._core.zk.topic_names()
         self.watch(sorted(context.topics))
@@ -61,8 +61,11 @@ class TopicChanges:
             if context.assignment(partition).being_reassigned:
                 context.reassigning.add(partition)
         partitions = list(context.all_partitions())
-        for partition, state in self._core.zk.partition_states(partitions).items():
+        written = {}
+        for partition, (state, zxid) in self._core.zk.partition_states_written(partitions).items():
             context.set_leadership(partition, state)
+            written[partition] = zxid
+        return written
 
     # -- events --------------------------------------------------------------------------------------------------------
 

@@ -87,8 +87,14 @@ class TopicZnodes(ZnodeAccess):
 
     def partition_states(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, PartitionState]:
         """States of those partitions that have a readable one; an unreadable one is logged and left out."""
+        return {partition: state for partition, (state, _) in self.partition_states_written(partitions).items()}
+
+    def partition_states_written(
+        self, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, tuple[PartitionState, int]]:
+        """The same, each with the zxid of its last write."""
         found = self.read_all([paths.partition_state(partition) for partition in partitions])
-        states: dict[TopicPartition, PartitionState] = {}
+        states: dict[TopicPartition, tuple[PartitionState, int]] = {}
         for partition, item in zip(partitions, found, strict=True):
             if item is None:
                 continue
@@ -98,7 +104,7 @@ class TopicZnodes(ZnodeAccess):
                 logger.exception("The state of partition %s cannot be read", partition)
                 continue
             if state is not None:
-                states[partition] = state
+                states[partition] = state, item[1].mzxid
         return states
 
     def create_partition_states(
