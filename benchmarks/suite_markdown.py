@@ -27,7 +27,8 @@ def markdown(results: Results) -> str:
     lines += [f"Short of Kafka in {len(short)} of {compared} figures{':' if short else '.'}", ""]
     lines += [f"- {part}: {row.beside_kafka}" for part, row in short]
     for name, rows in results.parts.items():
-        lines += ["", f"### {name[0].upper()}{name[1:]}", "", *table(rows)]
+        # The document has sections named like some parts, to which it links.
+        lines += ["", f"### Part: {name}", "", *table(rows)]
         if shape := linkedin.in_its_shape(rows, TITLES):
             lines += ["", "LinkedIn's table of 2014, where each broker and client had a machine of its own:", ""]
             lines += [f"| {' | '.join(cells)} |" for cells in (shape[0], ["---"] * len(shape[0]), *shape[1:])]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
 from benchmarks import beside, clusters, group_load, linkedin, replicas, suite, suite_parts, targets
-from benchmarks.charts import bar_chart, ratio_chart
+from benchmarks.charts import bar_chart, ratio_chart, replace_section
 from benchmarks.suite_markdown import markdown
 from benchmarks.suite_page import page
 from benchmarks.suite_results import Machine, Results, Row, changes, shortcomings
@@ -176,6 +177,17 @@ def test_markdown_begins_with_what_falls_short() -> None:
     text = markdown(results(FAST, GOOD, SLOW))
     assert text.index("Short of Kafka in 2 of 3") < text.index("start, s: 3.00") < text.index("| produce |")
     assert "| start | s | 3.00 (2.50 to 3.50) | 1.00 | 3.00 |" in text
+
+
+def test_no_heading_of_the_tables_is_one_of_the_document(tmp_path: Path) -> None:
+    """Links to that would lead to the tables."""
+    document = tmp_path / "performance.md"
+    document.write_text(suite.DOCUMENT.read_text())
+    run = results()
+    run.parts.update({part.name: [FAST] for part in suite_parts.PARTS})
+    replace_section(document, suite.HEADING, markdown(run))
+    headings = [line.strip("# ").lower() for line in document.read_text().splitlines() if re.match("#+ ", line)]
+    assert len(set(headings)) == len(headings) > len(suite_parts.PARTS)
 
 
 def test_what_may_be_chance_is_said_to_be() -> None:
