@@ -19,6 +19,10 @@ class LinearRegexError(ValueError):
     """What RE2 does not take, or cannot be asked."""
 
 
+class NoLinearRegexError(LinearRegexError):
+    """RE2 is not there."""
+
+
 def compiled(expression: str) -> Any:
     """An object with `fullmatch`. Raises LinearRegexError."""
     if len(expression) > MAX_CHARS:
@@ -26,7 +30,9 @@ def compiled(expression: str) -> Any:
     try:
         import re2
     except ImportError:
-        raise LinearRegexError("this broker has no google-re2 to evaluate regular expressions with") from None
+        raise NoLinearRegexError(
+            "this broker has no google-re2 to evaluate regular expressions with: install it for them"
+        ) from None
     options = re2.Options()
     options.log_errors = False
     options.max_mem = _PROGRAM_BYTES

@@ -24,6 +24,8 @@ MARGIN_MS = 6_000
 RETRY_MS = 100
 AWAY_MS = 500
 """An answer that took longer: ZooKeeper was away, and as it comes back it gives all sessions their whole time again."""
+MAX_TIMES_AWAY = 10
+"""More than these, and it is only slow: the id of a broker that lives would be waited for without end."""
 
 
 class StoppedAtStartError(Exception):
@@ -56,10 +58,11 @@ def register_when_free(
     """Register, if need be when the session that holds the id has ended; returns the broker epoch.
 
     Raises BrokerIdInUseError when the id is held for longer than a dead session may hold it (since ZooKeeper was last
-    away), and StoppedAtStartError when `must_stop` says so while this waits.
+    away, up to `MAX_TIMES_AWAY`), and StoppedAtStartError when `must_stop` says so while this waits.
     """
     limit_ms = session_timeout_ms + MARGIN_MS
     first = began = clock.monotonic_ms()
+    times_away = 0
     condition = threading.Condition()
     told = False
     while True:
@@ -68,7 +71,8 @@ def register_when_free(
             epoch = register()
         except BrokerIdInUseError as error:
             now = clock.monotonic_ms()
-            if now - asked >= AWAY_MS:
+            if now - asked >= AWAY_MS and times_away < MAX_TIMES_AWAY:
+                times_away += 1
                 began = now
             if now - began >= limit_ms:
                 raise

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from broker.config.keys import ConfigError
-from broker.linear_regex import LinearRegexError, compiled
+from broker.linear_regex import LinearRegexError, NoLinearRegexError, compiled
 
 ATTRIBUTES = (
     "client_instance_id",
@@ -37,6 +37,8 @@ def parse_match(items: Iterable[str]) -> Match:
             raise MatchError(f"Illegal client matching pattern: {item}")
         try:
             found[name] = compiled(expression)
+        except NoLinearRegexError as error:
+            raise MatchError(f"{error} ({item})") from None
         except LinearRegexError:
             raise MatchError(f"Illegal client matching pattern: {item}") from None
     return found

@@ -271,6 +271,8 @@ def _check_records(batch: RecordBatch, config: LogConfig, now_ms: int, limit: in
     else:
         largest = batch.base_timestamp + largest_delta
         smallest = batch.base_timestamp + smallest_delta
+        if largest > MAX_INT64 and config.message_timestamp_type != "LogAppendTime":
+            raise InvalidTimestampError(f"the timestamp {largest} does not fit 64 bits")
     if (null_keys and config.compact) or not _timestamps_pass(batch, largest, smallest, config, now_ms):
         # Some record is at fault: look at each, so that the answer names them all.
         _raise_record_errors(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from broker.registration import MARGIN_MS, StoppedAtStartError, register_when_free
+from broker.registration import AWAY_MS, MARGIN_MS, MAX_TIMES_AWAY, StoppedAtStartError, register_when_free
 from controller.zk.brokers import BrokerIdInUseError
 from timer.clock import ManualClock
 
@@ -72,6 +72,19 @@ def test_the_time_begins_anew_when_zookeeper_was_away() -> None:
 
     assert register_when_free(register, 18_000, clock, never) == 77
     assert free_at <= clock.monotonic_ms() < free_at + 200
+
+
+def test_a_zookeeper_that_is_always_slow_does_not_make_it_wait_for_ever() -> None:
+    clock = PassingClock()
+    held = held_until(clock, 1 << 60)
+
+    def register() -> int:
+        clock.advance(AWAY_MS)
+        return held()
+
+    with pytest.raises(BrokerIdInUseError):
+        register_when_free(register, 18_000, clock, lambda: clock.monotonic_ms() > 600_000)
+    assert clock.monotonic_ms() < 18_000 + MARGIN_MS + (MAX_TIMES_AWAY + 2) * (AWAY_MS + 100)
 
 
 def test_a_stop_ends_the_wait() -> None:

@@ -44,7 +44,7 @@ def test_every_attribute_must_match_and_the_last_expression_of_one_counts() -> N
 
 def test_without_re2_every_expression_is_refused_and_nothing_else_evaluates_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "re2", None)
-    with pytest.raises(MatchError):
+    with pytest.raises(MatchError, match="no google-re2"):
         parse_match(["client_id=app-.*"])
     with pytest.raises(ApiError, match="no google-re2") as refused:
         regex.matching("never-seen-before.*", ["topic-1"])

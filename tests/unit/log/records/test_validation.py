@@ -265,6 +265,17 @@ def test_timestamp_bounds() -> None:
     assert [error.batch_index for error in caught.value.record_errors] == [0, 2]
 
 
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_a_timestamp_beyond_64_bits_is_refused_in_words(codec: Codec) -> None:
+    sent = build_batch([Record(0, NOW, b"k", b"v"), Record(1, NOW + 5, b"k", b"v")], codec=codec)
+    beyond = _edited(sent, base_timestamp=2**63 - 1, max_timestamp=2**63 - 1)
+    for target in ("producer", "gzip"):
+        with pytest.raises(InvalidTimestampError, match="64 bits"):
+            _validate(bytearray(beyond), compression_type=target)
+    kept = _validate(bytearray(beyond), compression_type="gzip", message_timestamp_type="LogAppendTime")
+    assert kept.max_timestamp == NOW + 50
+
+
 def test_no_timestamp() -> None:
     sent = build_batch([Record(0, -1, b"k", b"v")])
     assert _validate(bytearray(sent), message_timestamp_before_max_ms=1).max_timestamp == -1
