@@ -6,7 +6,7 @@ An invalid transition is logged and skipped; valid ones of the same call go on.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from controller.config import ControllerConfig
@@ -253,11 +253,12 @@ class PartitionStateMachine:
             raise ValueError("an election needs a rule")
         remaining = list(partitions)
         # Only the controller writes these, so what it knows is what is there; if not, the expected versions do not fit.
+        # Where it would give up it looks: in the midst of an upgrade leaders of old still write ISRs themselves.
         known = self._known_states(remaining) if self._config.uses_alter_partition else {}
         while remaining:
             unknown = [partition for partition in remaining if partition not in known]
             states = {**known, **self._current_states(unknown, results)} if unknown else known
-            remaining = yield from self._elect_once(states, rule, results)
+            remaining = yield from self._elect_once(states, known, rule, results)
             known = {}
         failed = {str(item): str(results[item]) for item in partitions if isinstance(results.get(item), Exception)}
         if failed:
@@ -266,17 +267,21 @@ class PartitionStateMachine:
     def _elect_once(
         self,
         states: dict[TopicPartition, PartitionState],
+        not_read: Container[TopicPartition],
         rule: Rule,
         results: Results,
     ) -> Generator[TopicPartition, None, list[TopicPartition]]:
-        """Decide and write; returns the partitions whose state in ZooKeeper is another one by now."""
+        """Decide and write; returns the partitions whose state in ZooKeeper is another one by now, or may be."""
         context = self._context
         elections = rule(states) if states else {}
         chosen: dict[TopicPartition, Election] = {}
         writes: dict[TopicPartition, PartitionState] = {}
+        retry: list[TopicPartition] = []
         for partition, outcome in elections.items():
             if isinstance(outcome, Exception):
                 results[partition] = outcome
+            elif outcome.state is None and partition in not_read:
+                retry.append(partition)
             elif outcome.state is None:
                 results[partition] = StateChangeFailed(
                     f"No replica of {partition} can become leader: {states[partition]}, "
@@ -285,7 +290,6 @@ class PartitionStateMachine:
             else:
                 chosen[partition] = outcome
                 writes[partition] = replace(outcome.state, controller_epoch=context.epoch)
-        retry: list[TopicPartition] = []
         for partition, written in self._zk.set_partition_states(writes, context.epoch_zk_version).items():
             if isinstance(written, PartitionState):
                 self._elected(partition, written, chosen[partition])

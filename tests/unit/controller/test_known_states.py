@@ -63,6 +63,18 @@ def test_what_somebody_else_wrote_is_read_before_it_is_decided_on(
     assert cluster.leader_isr(FOLLOWED) == (1, (1,), 1)
 
 
+def test_it_looks_before_it_says_that_nobody_can_lead(cluster: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A leader with `inter.broker.protocol.version` of old, which writes ISRs itself, has taken broker 3 in."""
+    cluster.create_topic("t", {0: [2, 3], 1: [2]})
+    cluster.context.set_leadership(LED, replace(cluster.state(LED), isr=(2,)))
+    reads = watched_reads(cluster, monkeypatch)
+    lose_broker_2(cluster)
+    assert cluster.leader_isr(LED) == (3, (3,), 1)
+    # And nobody can lead the other, however often it is looked at.
+    assert cluster.leader_isr(FOLLOWED)[0] == -1
+    assert reads.count(FOLLOWED) <= 2
+
+
 def test_where_leaders_write_the_states_they_are_read_first(
     make: Callable[..., Harness], monkeypatch: pytest.MonkeyPatch
 ) -> None:
