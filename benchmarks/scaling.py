@@ -3,9 +3,9 @@
     python -m benchmarks.scaling [--quick] [--json] [--kinds odradek,kafka] [--brokers 1,2,4] [--rounds N]
 
 One topic without replicas whose partitions lie evenly on all brokers; one client process produces records of 1 KB to
-all partitions (acks=1) and reads them again. Clusters take turns within a round. Beside the rate stand the CPU seconds
-of all brokers for a GB, which a loaded machine changes less, and how many cores they used while it lasted: what is
-above 1 for one broker was done outside the interpreter's lock.
+all partitions (acks=1) and reads them again. Clusters take turns within a round; one round more warms up. Beside the
+rate stand the CPU seconds of all brokers for a GB, which a loaded machine changes less, and how many cores they used
+while it lasted: what is above 1 for one broker was done outside the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -133,10 +133,11 @@ def run(kinds: list[Kind], brokers: list[int], rounds: int, megabytes: int) -> d
                 log(f"starting {name}")
                 clusters[name] = stack.enter_context(made)
                 prepare(clusters[name])
-        for number in range(rounds):
+        for number in range(rounds + 1):
             for name, cluster in clusters.items():
-                log(f"round {number + 1} of {rounds}: {name}")
-                for work, sample in measure(cluster, megabytes).items():
+                log(f"round {number} of {rounds}: {name}" if number else f"warm-up: {name}")
+                samples = measure(cluster, megabytes)
+                for work, sample in samples.items() if number else ():
                     found.setdefault(name, {}).setdefault(work, []).append(sample)
     return {
         name: {

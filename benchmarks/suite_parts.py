@@ -132,6 +132,6 @@ PARTS = (
     Part("1,000 partitions", "benchmarks.failover", ("--rounds", "1"), None, of_failover, 120),
     Part("5,000 partitions", "benchmarks.failover", ("--rounds", "1", "--partitions", "5000"), None, of_failover, 330),
     Part("idle partitions", "benchmarks.idle_partitions", ("--partitions", "5000"), None, of_idle_partitions, 90),
-    Part("brokers of one machine", "benchmarks.scaling", ("--rounds", "3"), None, of_scaling, 80),
+    Part("brokers of one machine", "benchmarks.scaling", ("--rounds", "3"), None, of_scaling, 100),
     Part("one request", "benchmarks.request_path", (), ("--quick",), of_request_path, 20),
 )
