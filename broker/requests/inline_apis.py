@@ -1,13 +1,14 @@
 """The named list of requests that a processor may run itself.
 
-Nothing on it may wait: no decompression, no fsync, no ZooKeeper, no cold read. (Sending a range that is not in the
-page cache is the network layer's affair.) And nothing on it may be long: what is decoded here, or asks for very many
-partitions, would stop every connection of the listener.
+Nothing on it may wait: no compression, no decompression, no fsync, no ZooKeeper, no cold read. (Sending a range that is
+not in the page cache is the network layer's affair.) And nothing on it may be long: what is decoded here, or asks for
+very many partitions, would stop every connection of the listener.
 """
 
 from __future__ import annotations
 
 from broker.api.metadata import creates_topics_of
+from broker.fetching.down_conversion import FIRST_VERSION_OF_MAGIC_2
 from broker.requests.context import BrokerContext
 from log.config import MAX_INT64
 from network.protocol.api import ApiKey
@@ -21,11 +22,13 @@ MAX_METADATA_TOPICS = 100
 MAX_SESSION_PARTITIONS = 1_000
 _CODEC_AT, _MAGIC_AT, _HEADER_SIZE = 22, 16, 61
 _NOT_INLINE = 0x07 | 0x10  # compressed or transactional
+_AS_IT_IS = ("producer", "uncompressed")
 
 
 def inline_rule(broker: BrokerContext) -> InlineRule:
     def produce(request: Request) -> bool:
-        """Uncompressed batches of the current format for topics that are not flushed record by record."""
+        """Uncompressed batches of the current format, for topics that neither compress them nor are flushed record by
+        record."""
         if request.size > MAX_PRODUCE_BYTES:
             return False
         for topic in request.message.topic_data:
@@ -39,13 +42,16 @@ def inline_rule(broker: BrokerContext) -> InlineRule:
                 if log is None:
                     return False
                 config = log.config
-                if config.compact or config.flush_messages != MAX_INT64:
+                if config.flush_messages != MAX_INT64:
+                    return False
+                if not config.stores_as_sent and (config.compact or config.compression_type not in _AS_IT_IS):
                     return False
         return True
 
     def fetch(request: Request) -> bool:
-        """Also what a session has from before: a request of 40 bytes may ask for very many partitions."""
-        if request.size > MAX_BYTES:
+        """Also what a session has from before: a request of 40 bytes may ask for very many partitions. For clients of
+        old the records have to be read and rewritten."""
+        if request.size > MAX_BYTES or request.header.api_version < FIRST_VERSION_OF_MAGIC_2:
             return False
         session_id = request.message.session_id
         return session_id <= 0 or broker.fetch_manager.size_of(session_id) <= MAX_SESSION_PARTITIONS
