@@ -21,7 +21,8 @@ from log.records.old_formats import LegacyBatch, iter_entries
 from log.records.record import iter_keys
 
 Progress = Callable[[int], None]
-"""Told how many bytes are read or written; may wait, and raises LogCleaningAbortedError to stop the work."""
+"""Told how many bytes are read or written, 0 before files are touched by their names, which may be another's once the
+broker is gone; may wait, and raises LogCleaningAbortedError to stop the work."""
 Replace = Callable[[int, Sequence[int]], None]
 """Told the base offset of finished `.cleaned` files, and of the segments whose place they take."""
 
@@ -104,6 +105,7 @@ class CleaningPasses:
         self, group: Sequence[SourceSegment], offsets: OffsetMap, transactions: CleanedTransactions
     ) -> None:
         plan, base = self._plan, group[0].base_offset
+        self._progress(0)
         delete_segment_files(plan.directory, base, CLEANED_SUFFIX)
         target = new_cleaned_segment(plan.directory, base, plan.config, plan.now_ms)
         try:
@@ -122,6 +124,7 @@ class CleaningPasses:
                 self._clean_segment(segment, target, rules)
             target.become_inactive()
             target.flush()
+            self._progress(0)
             target.set_modified(group[-1].modified_ms)
             target.close_handles()
         except BaseException:

@@ -5,7 +5,8 @@ request. Plans and messages go through its standard input and output as pickles;
 how much it has read and written after every few hundred kilobytes and goes on when it is told to, so that rate limit,
 cancelling and shutdown work as in a thread. It writes `.cleaned` files only: the broker swaps them.
 
-It ends when its input does, so with the broker, however that ends; then it touches no file any more.
+It ends when its input does, so with the broker, however that ends; then it touches no file any more but those that it
+has open, at most until the end of a sync.
 """
 
 from __future__ import annotations
@@ -163,7 +164,7 @@ class _Broker:
 
     def progress(self, size: int) -> None:
         self._unreported += size
-        if self._unreported >= self._report_bytes:
+        if not size or self._unreported >= self._report_bytes:
             reported, self._unreported = self._unreported, 0
             self._ask(_PROGRESS, reported)
 

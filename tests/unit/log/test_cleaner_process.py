@@ -277,6 +277,22 @@ def test_a_small_log_needs_no_process(tmp_path: Path, monkeypatch: pytest.Monkey
     log.close_handles()
 
 
+def test_it_makes_sure_of_the_broker_before_it_touches_files_by_their_names(tmp_path: Path) -> None:
+    """A sync may take so long that another broker has taken over."""
+    harness, log = _filled(tmp_path)
+    process = CleaningProcess()
+    process._send((_plan(harness, log), 1 << 40))
+    assert process._receive()[1] > MIN_BYTES  # all of the first pass, which writes nothing
+    assert not list(Path(log.directory).glob("*.cleaned"))
+    process._send(True)
+    process._receive()
+    (made,) = Path(log.directory).glob("*.log.cleaned")
+    assert made.stat().st_size > 0
+    assert made.stat().st_mtime_ns // 1_000_000 != log.segments[0].modified_ms
+    process.close()
+    log.close_handles()
+
+
 def test_it_ends_with_the_broker_and_touches_nothing(tmp_path: Path) -> None:
     harness, log = _filled(tmp_path)
     process = CleaningProcess()
