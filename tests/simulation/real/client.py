@@ -18,6 +18,9 @@ PARTITIONS = 2
 CALL_MS = 4_000
 AGAIN_MS = 100
 GROUP, TRANSACTION = 0, 1
+METADATA_MAX_AGE_MS = 30_000
+"""A broker that was away while a partition left it may answer as its leader still, as Apache Kafka's; clients turn away
+from it when they ask for leaders anew (`metadata.max.age.ms`)."""
 
 
 class Stopped(Exception):
@@ -45,6 +48,7 @@ class Client:
         self._connections: dict[int, Connection] = {}
         self._leaders: dict[tuple[str, int], tuple[int, int]] = {}
         self._epochs: dict[tuple[str, int], int] = {}
+        self._learned_ms: dict[tuple[str, int], float] = {}
         self._coordinators: dict[tuple[str, int], int] = {}
 
     def start(self) -> None:
@@ -96,7 +100,8 @@ class Client:
     def leader_and_epoch(self, topic: str, partition: int) -> tuple[int, int]:
         """Raises ConnectionFailed if nobody knows one now."""
         where = (topic, partition)
-        if where not in self._leaders:
+        age_ms = self.cluster.runtime.now_ms() - self._learned_ms.get(where, 0)
+        if where not in self._leaders or age_ms > METADATA_MAX_AGE_MS:
             request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
             answer = self.ask(self.any_broker(), request, 9)
             for each in answer.topics[0].partitions:
@@ -112,6 +117,7 @@ class Client:
         if epoch >= self._epochs.get(where, -1):
             self._epochs[where] = epoch
             self._leaders[where] = leader, epoch
+            self._learned_ms[where] = self.cluster.runtime.now_ms()
 
     def coordinator(self, key: str, kind: int) -> int:
         """Raises ConnectionFailed if nobody knows one now."""

@@ -16,16 +16,21 @@ def simulate(*arguments: str) -> str:
     return done.stdout
 
 
+def acknowledged(lines: list[str]) -> int:
+    """Records of all seeds: with many faults there are few of one seed."""
+    return sum(int(line.split()[2]) for line in lines)
+
+
 def test_three_brokers_keep_what_they_acknowledged() -> None:
     lines = simulate("0", "4").splitlines()
     assert len(lines) == 4
-    assert all(int(line.split()[2]) > 50 for line in lines), lines
+    assert acknowledged(lines) > 400, lines
 
 
 def test_one_broker_that_syncs_every_record_survives_the_loss_of_power() -> None:
     lines = simulate("0", "4", "--brokers", "1").splitlines()
     assert len(lines) == 4
-    assert all(int(line.split()[2]) > 20 for line in lines), lines
+    assert acknowledged(lines) > 200, lines
 
 
 def test_a_seed_gives_the_same_trace_to_the_byte() -> None:
