@@ -59,6 +59,8 @@ class History:
     delivered: dict[Place, set[int]] = field(default_factory=dict)
     commits: list[Position] = field(default_factory=list)
     starts: list[Position] = field(default_factory=list)
+    anew: list[Position] = field(default_factory=list)
+    """Where a client began anew though it was told to ask again: what was committed before counts no more there."""
     transfers: dict[int, Outcome] = field(default_factory=dict)
     legs: list[tuple[int, int]] = field(default_factory=list)
     """Of the bank, as a reader of committed records saw them in the end: transfer and amount."""
@@ -140,13 +142,16 @@ def _undelivered(history: History, final: Mapping[Place, Sequence[Found]]) -> li
 
 
 def _gone_back(history: History) -> list[str]:
-    commits = sorted(history.commits, key=lambda each: each.at_ns)
+    noted = sorted(
+        [*((each, False) for each in history.commits), *((each, True) for each in history.anew)],
+        key=lambda each: each[0].at_ns,
+    )
     highest: dict[Place, int] = {}
     problems, index = [], 0
     for start in sorted(history.starts, key=lambda each: each.at_ns):
-        while index < len(commits) and commits[index].at_ns < start.at_ns:
-            place = commits[index].place
-            highest[place] = max(highest.get(place, 0), commits[index].offset)
+        while index < len(noted) and noted[index][0].at_ns < start.at_ns:
+            each, is_anew = noted[index]
+            highest[each.place] = each.offset if is_anew else max(highest.get(each.place, 0), each.offset)
             index += 1
         if start.offset < highest.get(start.place, 0):
             problems.append(f"went back: {start}, where {highest[start.place]} was committed")

@@ -134,7 +134,7 @@ def _under_faults(
         workloads.close()
         faults.close()
     if problems := check(history, final):
-        noted = [*history.commits, *history.starts, *history.acknowledged, *history.transfers.items()]
+        noted = [*history.commits, *history.starts, *history.anew, *history.acknowledged, *history.transfers.items()]
         (directory / "history.txt").write_text("\n".join(map(str, noted)))
     return Result(
         seed,

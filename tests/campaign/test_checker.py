@@ -29,6 +29,14 @@ def sound() -> tuple[History, Final]:
     return history, {PLACE: found}
 
 
+def begin_anew(history: History) -> None:
+    """In the place of the third start; commits begin again behind it."""
+    del history.starts[2]
+    history.anew.append(Position(30, PLACE, 0))
+    history.commits.append(Position(33, PLACE, 3))
+    history.starts[2:] = [Position(35, PLACE, 3), Position(39, PLACE, 3)]
+
+
 def lose(history: History, final: Final) -> None:
     del final[PLACE][3]
     history.delivered[PLACE].discard(3)
@@ -63,6 +71,11 @@ def go_back(history: History, final: Final) -> None:
     history.starts[2] = Position(30, PLACE, 2)
 
 
+def go_back_after_beginning_anew(history: History, final: Final) -> None:
+    begin_anew(history)
+    history.starts[3] = Position(39, PLACE, 1)
+
+
 def halve(history: History, final: Final) -> None:
     del history.legs[0]
 
@@ -88,6 +101,7 @@ PLANTED: dict[Callable[[History, Final], None], str] = {
     skip: "undelivered",
     vanish: "vanished",
     go_back: "went back",
+    go_back_after_beginning_anew: "went back",
     halve: "a committed transfer",
     show_aborted: "an aborted transfer",
     halve_unknown: "half a transfer",
@@ -102,6 +116,12 @@ def test_a_sound_history() -> None:
 def test_a_record_that_was_given_up_may_come_late() -> None:
     history, final = sound()
     final[PLACE][4:] = [Found(4, "b", 1), Found(5, "b", 0)]
+    assert check(history, final) == []
+
+
+def test_a_client_may_begin_anew_by_itself() -> None:
+    history, final = sound()
+    begin_anew(history)
     assert check(history, final) == []
 
 

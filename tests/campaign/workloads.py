@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 import subprocess
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from broker.dev.polling import wait_until
+from network.protocol.errors import ErrorCode
 from tests.campaign import java_client
 from tests.campaign.asyncio_load import AsyncioLoad
 from tests.campaign.checker import Acknowledged, Found, History, Outcome, Place, Position
@@ -24,6 +25,12 @@ ONCE, PLAIN, ASYNCIO, JAVA = QUEUES = ("queue-once", "queue-plain", "queue-async
 BANK, JAVA_BANK = BANKS = ("bank", "bank-java")
 PARTITIONS = 4
 GROUP = "readers"
+ASK_AGAIN = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+}
+"""What OffsetFetch may be refused with while a coordinator moves."""
 INTERVAL_S = 0.08
 """Up to 15 records of each writer in so long."""
 JAVA_TRANSFERS = 1_000_000_000
@@ -167,18 +174,28 @@ class Workloads:
         for member in self.members:
             self._end(member)
             self._history.commits += [Position(at, (topic, p), offset) for at, topic, p, offset in member.commits]
-            for at, topic, p, offset in member.starts:
-                if offset == 0 and member.name.startswith("aiokafka"):
-                    # It begins anew where a replica that is behind tells it that an offset is out of range; what the
-                    # group has committed is looked at by itself.
-                    self.given_up["aiokafka: at the beginning of a partition"] += 1
-                else:
-                    self._history.starts.append(Position(at, (topic, p), offset))
+            self._note_starts(member)
         if self._java:
             self._history.transfers |= {JAVA_TRANSFERS + n: outcome for n, outcome in self._java.transfers.items()}
         for bank, first in ((BANK, 0), (JAVA_BANK, JAVA_TRANSFERS)):
             self._history.legs += [(first + number, amount) for number, amount in committed_legs(self._cluster, bank)]
         return self._history, final
+
+    def _note_starts(self, member: MemberProcess) -> None:
+        refused: dict[tuple[int, str, int], set[int]] = defaultdict(set)
+        for each in member.refusals:
+            refused[each.since, each.topic, each.partition].add(each.error)
+        for at, topic, p, offset in member.starts:
+            errors = refused[at, topic, p]
+            if offset == 0 and errors and errors <= ASK_AGAIN:
+                # aiokafka takes this answer for "nothing is committed".
+                self.given_up["aiokafka: began anew instead of asking again"] += 1
+                self._history.anew.append(Position(at, (topic, p), 0))
+            else:
+                self._history.starts.append(Position(at, (topic, p), offset))
+                if ErrorCode.OFFSET_OUT_OF_RANGE in errors:
+                    # No excuse: told for who looks into it.
+                    self.given_up["aiokafka: out of range at the first fetch"] += 1
 
     def _end(self, member: MemberProcess) -> None:
         """It leaves the group. A client that then does not end has told what it was given all the same."""

@@ -12,7 +12,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import Producer
 
@@ -21,6 +21,18 @@ from tests.support.suspend import suspend
 
 Name = tuple[str, int]
 TIMEOUT_S = 120.0  # what a step may take on a busy machine; a quiet one needs seconds
+
+
+class Refusal(NamedTuple):
+    """Between an assignment and its first record a member was refused what it needs to begin in the right place.
+
+    `since`: when the assignment came. `error`: that of an OffsetFetch as a whole, or OFFSET_OUT_OF_RANGE of a Fetch.
+    """
+
+    since: int
+    topic: str
+    partition: int
+    error: int
 
 
 def wait_for(condition: Callable[[], Any], what: str | Callable[[], str], timeout_s: float = TIMEOUT_S) -> Any:
@@ -76,6 +88,8 @@ class MemberProcess:
         """When it was answered (nanoseconds), topic, partition and offset."""
         self.starts: list[tuple[int, str, int, int]] = []
         """The first record of each assignment: when the assignment came, topic, partition and offset."""
+        self.refusals: set[Refusal] = set()
+        """Of aiokafka's members alone, which don't ask again."""
         self._fresh: dict[Name, int] = {}
         self.closed = False
         self.process = subprocess.Popen(
@@ -107,6 +121,10 @@ class MemberProcess:
                 if (since := self._fresh.pop((topic, number), None)) is not None:
                     self.starts.append((since, topic, number, offset))
             self.records += [(t, p, o, v) for t, p, o, v in event["records"]]
+        elif "refused" in event:
+            for topic, number in event["refused"]:
+                if (assigned_at := self._fresh.get((topic, number))) is not None:
+                    self.refusals.add(Refusal(assigned_at, topic, number, event["error"]))
         elif "committed" in event:
             self.commits += [(event["at"], t, p, o) for t, p, o in event["committed"]]
         elif "assigned" in event:

@@ -1,8 +1,8 @@
 """A member of a consumer group as a process of its own: `python -m tests.clients.group_member --library ...`.
 
 Prints one JSON object a line: `{"assigned": [[topic, partition], ...]}` whenever the whole assignment has changed, and
-`{"records": [[topic, partition, offset, value], ...]}`. Commits after each batch. SIGTERM leaves the group, SIGKILL
-does not.
+`{"records": [[topic, partition, offset, value], ...]}`. Commits after each batch (`committed`). aiokafka's also
+tells where it will begin anew (`refused`). SIGTERM leaves the group, SIGKILL does not.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import time
 from typing import Any
 
 stopping = threading.Event()
+OUT_OF_RANGE = 1
+"""OFFSET_OUT_OF_RANGE."""
 
 
 def tell(**event: Any) -> None:
@@ -187,6 +189,32 @@ def run_kafka_python(options: argparse.Namespace) -> None:
     consumer.close(autocommit=False)
 
 
+def tell_refusals(consumer: Any) -> None:
+    """Tell where an AIOKafkaConsumer, which says nothing of it, will begin anew.
+
+    It takes an OffsetFetch that is refused as a whole for one that found no offsets, and resets a position that a Fetch
+    finds out of range.
+    """
+    from aiokafka.protocol.commit import OffsetFetchRequest
+    from aiokafka.protocol.fetch import FetchRequest
+
+    client = consumer._client
+    send = client.send
+
+    async def watched(node_id: int, request: Any, **options: Any) -> Any:
+        answer = await send(node_id, request, **options)
+        if isinstance(request, OffsetFetchRequest) and answer.API_VERSION >= 2 and answer.error_code:
+            places = [[topic, partition] for topic, partitions in request._partitions for partition in partitions]
+            tell(refused=places, error=answer.error_code)
+        elif isinstance(request, FetchRequest):
+            places = [[topic, p] for topic, found in answer.topics for p, error, *_ in found if error == OUT_OF_RANGE]
+            if places:
+                tell(refused=places, error=OUT_OF_RANGE)
+        return answer
+
+    client.send = watched
+
+
 async def run_aiokafka(options: argparse.Namespace) -> None:
     from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
     from aiokafka.coordinator.assignors.range import RangePartitionAssignor
@@ -219,6 +247,7 @@ async def run_aiokafka(options: argparse.Namespace) -> None:
             owned = sorted((each.topic, each.partition) for each in assigned)
             tell(assigned=owned, added=owned)
 
+    tell_refusals(consumer)
     consumer.subscribe(topics=options.topic or (), pattern=options.pattern, listener=Listener())
     await consumer.start()
     try:

@@ -112,10 +112,13 @@ class OffsetService:
             return error, {}
         group = self._owned.find(group_id)
         if group is None:
-            return error, dict.fromkeys(partitions or (), FetchedOffset(_NO_OFFSET))
+            return self._fetch_without_group(group_id, partitions)
         with group.lock:
-            if group.is_dead:
-                return error, dict.fromkeys(partitions or (), FetchedOffset(_NO_OFFSET))
+            if group.is_replaced:
+                # It changed its protocol since; the successor has the same lock.
+                group = self._owned.find(group_id)
+            if group is None or group.is_dead:
+                return self._fetch_without_group(group_id, partitions)
             error = group.fetch_error(member_id, member_epoch)
             if error is not ErrorCode.NONE:
                 return error, {}
@@ -128,6 +131,18 @@ class OffsetService:
                 else FetchedOffset(offsets.get(partition) or _NO_OFFSET)
                 for partition in wanted
             }
+
+    def _fetch_without_group(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None
+    ) -> tuple[ErrorCode, dict[TopicPartition, FetchedOffset]]:
+        """No offsets, unless the group went to another coordinator since it was checked: its offsets are there.
+
+        Kafka answers "no offset" then too, upon which a consumer begins anew.
+        """
+        error = self._owned.ownership_error(group_id)
+        if error is not ErrorCode.NONE:
+            return error, {}
+        return error, dict.fromkeys(partitions or (), FetchedOffset(_NO_OFFSET))
 
     # --- deleting ---
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from broker.groups.base import GroupBase
 from broker.groups.offsets.committer import Committer, TransactionalProducer
 from network.protocol.errors import ErrorCode as E
 from tests.support.groups import Coordinator, partition, subscription
@@ -23,6 +24,23 @@ def test_a_simple_consumer_commits_without_a_group(coordinator: Coordinator) -> 
     assert error is E.NONE
     assert [fetched.value.offset for fetched in found.values()] == [5, -1]
     assert coordinator.offsets.fetch("unknown", [partition("t-0")])[1][partition("t-0")].value.offset == -1
+
+
+@pytest.mark.parametrize("when", ["before it is looked up", "before its lock is taken"])
+def test_a_group_moves_while_its_offsets_are_fetched(
+    coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """Its offsets are elsewhere: a consumer that is told that there are none begins anew."""
+    coordinator.commit({"t-0": 5})
+    find = coordinator.owned.find
+
+    def find_while_it_moves(group_id: str) -> GroupBase | None:
+        group = find(group_id)
+        coordinator.resign()
+        return group if when == "before its lock is taken" else find(group_id)
+
+    monkeypatch.setattr(coordinator.owned, "find", find_while_it_moves)
+    assert coordinator.offsets.fetch("g", [partition("t-0")]) == (E.NOT_COORDINATOR, {})
 
 
 def test_members_commit_in_their_generation_only(coordinator: Coordinator) -> None:
