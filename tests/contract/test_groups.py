@@ -38,6 +38,11 @@ from network.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from network.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from network.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from tests.support.cluster import CLOCK, HOST, Cluster
 from tests.support.groups import subscription
 
@@ -224,6 +229,35 @@ def test_a_member_id_that_is_known_elsewhere(client: Client, group: str) -> None
     assert (E.of(answer.error_code), answer.member_id) == (E.UNKNOWN_MEMBER_ID, "nobody")
     assert E.of(client.call(join(group, protocol_type="connect"), 9).error_code) is E.INCONSISTENT_GROUP_PROTOCOL
     assert E.of(client.call(join(group, protocols=[("x", b"")]), 9).error_code) is E.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_a_rebalance_timeout_of_nothing_leaves_no_time_to_sync(client: Client, group: str) -> None:
+    # kafkajs joins so when it is not told one. The session, 10 s, is not what ends.
+    refused = client.call(join(group, rebalance_timeout_ms=0), 5)
+    member = client.call(join(group, refused.member_id, rebalance_timeout_ms=0), 5)
+    assert (member.error_code, member.generation_id) == (0, 1)
+    deadline = time.monotonic() + 5
+    while heartbeat(client, group, member) is not E.UNKNOWN_MEMBER_ID:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert E.of(client.call(sync(group, member), 3).error_code) is E.UNKNOWN_MEMBER_ID
+
+
+def test_offsets_of_a_transaction_that_is_not_there(client: Client, group: str) -> None:
+    topic = TxnOffsetCommitRequestTopic(
+        name="one", partitions=[TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1)]
+    )
+    request = TxnOffsetCommitRequest(
+        transactional_id="not there", group_id=group, producer_id=999, producer_epoch=999, topics=[topic]
+    )
+    # The coordinator of transactions is asked, and is there a while after somebody has looked for it.
+    client.call(FindCoordinatorRequest(key="not there", key_type=1), 3)
+    early = (E.COORDINATOR_NOT_AVAILABLE, E.COORDINATOR_LOAD_IN_PROGRESS, E.NOT_COORDINATOR)
+    deadline = time.monotonic() + 30
+    while (answer := codes(client.call(request, 3))[("one", 0)]) in early:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert answer is E.INVALID_PRODUCER_ID_MAPPING
 
 
 def test_two_members(client: Client, new_client: Callable[..., Client], group: str) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.peers.comparison import Peer, report
+from tests.peers.librdkafka import of_runner
 from tests.peers.outcomes import Outcomes, of_go, of_junit, of_lines
 
 
@@ -39,6 +40,27 @@ def test_what_pytest_and_jest_say(tmp_path: Path) -> None:
     found = of_junit(written(tmp_path, f"<testsuites><testsuite>{cases}</testsuite></testsuites>"))
     assert found == {"c.a": "passed", "c.b": "failed", "c.d": "skipped", "c.e": "failed"}
     assert of_junit(tmp_path / "absent") == {}
+
+
+def test_what_the_runner_of_librdkafka_says(tmp_path: Path) -> None:
+    lines = [
+        "[<MAIN> / 0.1s] ================= Running test 0001_multiobj =================",
+        "[<MAIN> / 0.1s] ================= Running test 0002_unkpart =================",
+        "[0001 / 1s] \x1b[32m================= Test 0001_multiobj PASSED =================\x1b[0m",
+        "[0003 / 1s] ================= Test 0003_msgmaxsize SKIPPED =================",
+        "[<MAIN> / 0.1s] ================= Running test 0004_conf =================",
+        '\x1b[31m### Test "0004_conf" failed at test.c:1:why() at Sun Nov 29 21:06:44 2026: ###',
+        "[<MAIN> / 0.1s] ================= Running test 0005_order =================",
+        "=== Process of 0005 is over ===",
+    ]
+    found = of_runner(written(tmp_path, "\n".join(lines)))
+    assert found == {
+        "0001_multiobj": "passed",
+        "0002_unkpart": "unfinished",
+        "0003_msgmaxsize": "skipped",
+        "0004_conf": "failed",
+        "0005_order": "failed",
+    }
 
 
 def test_what_our_reporters_say(tmp_path: Path) -> None:
