@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from tests.peers.comparison import Peer, Run, main
+from tests.peers.listeners import SETTINGS
 from tests.peers.outcomes import Outcomes, of_junit
 from tests.peers.sources import needed, source_distribution
 from tests.reference import kafka
@@ -70,7 +71,7 @@ PEER = Peer(
     VERSION,
     lambda: source_distribution("kafka-python", VERSION),
     run,
-    {"num.partitions": "4"},
+    {**SETTINGS, "num.partitions": "4"},
     build=build,
 )
 

@@ -88,7 +88,18 @@ def run(run: Run) -> Outcomes:
     return of_runner(run.output)
 
 
-PEER = Peer("librdkafka", "librdkafka", VERSION, fetch, run, SETTINGS, build=build, brokers=3, minutes=30)
+PEER = Peer(
+    "librdkafka",
+    "librdkafka",
+    VERSION,
+    fetch,
+    run,
+    SETTINGS,
+    build=build,
+    brokers=3,
+    minutes=30,
+    explained={"0084_destroy_flags": "it gives the client 200 ms to end, which a busy machine may not have"},
+)
 
 if __name__ == "__main__":
     sys.exit(main(PEER))
