@@ -7,6 +7,7 @@ exactly when the test says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from kazoo.client import KazooClient
 
 from broker.dev.polling import wait_until
 from broker.dev.processes import free_ports
+from controller.zk import paths
+from controller.zk.payloads import decode_partition_state, encode_partition_state
 from log.files.checkpoint import OffsetCheckpoint
 from log.topic_partition import TopicPartition
 from tests.cluster.test_controller import eventually, leaders
@@ -73,6 +76,16 @@ def end_session(client: KazooClient, dead: Broker) -> None:
         client.delete("/controller")
 
 
+def take_into_isr(client: KazooClient, broker: Broker) -> None:
+    """As it is with Apache Kafka's controller, which does not see that the broker was away, where ours does."""
+    path = paths.partition_state(TopicPartition(TOPIC, 0))
+    data, stat = client.get(path)
+    state = decode_partition_state(data, stat.version)
+    assert state is not None
+    isr = tuple(dict.fromkeys((*state.isr, broker.broker_id)))
+    client.set(path, encode_partition_state(replace(state, isr=isr)), stat.version)
+
+
 def start_first(cluster: Cluster, broker: Broker) -> None:
     """Start all; `broker` is the controller."""
     broker.start()
@@ -123,7 +136,7 @@ def test_high_watermark_one_round_trip_behind(protocol: str, make: Callable[...,
         values = [b"acknowledged %d" % number for number in range(20)]
         write(cluster, 0, values)
         with zookeeper_client(cluster.zookeeper) as client:
-            # Nobody sees the follower's restart as a death, so it stays in the ISR.
+            # No controller sees the follower go.
             bystander.kill()
             follower.kill()
             client.delete(f"/brokers/ids/{follower.broker_id}")
@@ -134,6 +147,7 @@ def test_high_watermark_one_round_trip_behind(protocol: str, make: Callable[...,
             eventually(lambda: client.exists(f"/brokers/ids/{follower.broker_id}") is not None, "registration")
             end_session(client, bystander)
             eventually(lambda: leaders(follower, TOPIC) == {0: leader.broker_id}, "the role of follower")
+            take_into_isr(client, follower)
             assert log_content(follower, TOPIC, 0) == before, "nothing tells it to truncate"
             leader.kill()
             end_session(client, leader)
