@@ -34,7 +34,7 @@ def test_a_file_that_cannot_be_written_fails_its_directory(tmp_path: Path, manag
     partitions: list[Any] = [
         SimpleNamespace(
             topic_partition=TopicPartition(name, 0),
-            log=SimpleNamespace(directory=str(tmp_path / name / f"{name}-0"), high_watermark=7),
+            log=SimpleNamespace(parent_dir=str(tmp_path / name), high_watermark=7),
             future_log=None,
         )
         for name in ("bad", "good")
@@ -47,6 +47,6 @@ def test_a_file_that_cannot_be_written_fails_its_directory(tmp_path: Path, manag
 def test_a_file_that_cannot_be_read_fails_its_directory(tmp_path: Path, manager: Any) -> None:
     (tmp_path / "good" / "c").write_text("no checkpoint")
     for name in ("bad", "good"):
-        log: Any = SimpleNamespace(directory=str(tmp_path / name / "t-0"))
+        log: Any = SimpleNamespace(parent_dir=str(tmp_path / name))
         assert HighWatermarkCheckpoints(manager).initial(log, TopicPartition("t", 0)) == 0
     assert manager.failures == [str(tmp_path / "bad"), str(tmp_path / "good")]
