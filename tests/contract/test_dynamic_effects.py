@@ -479,8 +479,8 @@ def test_how_many_keys_are_cleaned_at_once(
 
 
 def test_how_fast_logs_are_cleaned(cluster: Cluster, admin: Connection) -> None:
-    """At 100 kB a second, three times 50 kB that are read twice. What a pass has too much is waited for at its next look
-    only, so the last of each may be had for nothing. Without a limit it is 0.3 s here and 0.7 s on Kafka."""
+    """At 100 kB a second, three times 50 kB that are read twice. What a pass has too much is waited for at its next
+    look only, so the last of each may be had for nothing. Without a limit it is 0.3 s here and 0.7 s on Kafka."""
     control, log = compacted(cluster), Log(cluster, cleanup_policy="compact", segment_bytes="20000")
     control.write(b"k", [b"v"])
     log.write(b"k", [b"v"])
