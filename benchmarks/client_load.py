@@ -22,7 +22,7 @@ from pathlib import Path
 from confluent_kafka import Producer
 
 from benchmarks.data_path import GB, NAMES, WAIT_S, Failures, consume, producer, running_targets, send_all
-from benchmarks.rounds import Found, Workloads, parser_of, report, run_rounds
+from benchmarks.rounds import Found, Workloads, parser_of, percentiles, report, run_rounds
 from benchmarks.targets import BrokerTarget, Target, cpu_seconds
 
 RATES = (500, 5000)
@@ -92,12 +92,12 @@ def latency(target: Target, topic: str, rate: int, seconds: float) -> Found:
     sender = producer(target.address, acks=1, **{"linger.ms": 0})
     value = value_of(100)
     send_all([sender], topic, value, 1)
-    took: list[float] = []
+    took_ms: list[float] = []
     failures = Failures()
 
     def acknowledged(due: float, error: object, message: object) -> None:
         failures(error, message)
-        took.append(time.perf_counter() - due)
+        took_ms.append((time.perf_counter() - due) * 1000)
 
     began = time.perf_counter()
     count = int(rate * seconds)
@@ -108,8 +108,7 @@ def latency(target: Target, topic: str, rate: int, seconds: float) -> Found:
         sender.produce(topic, value, partition=0, on_delivery=partial(acknowledged, due))
     if sender.flush(WAIT_S) or failures.count:
         raise RuntimeError(f"{failures.count} of {count} records failed: {failures.last}")
-    took.sort()
-    return {f"ms, p{percent:g}": took[int(percent / 100 * (count - 1))] * 1000 for percent in (50, 99, 99.9)}
+    return percentiles(sorted(took_ms))
 
 
 def transactions(target: Target, topic: str, seconds: float) -> Found:

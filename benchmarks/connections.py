@@ -8,7 +8,6 @@ acknowledgement and sends the next; all write to one partition. The client decod
 
 from __future__ import annotations
 
-import resource
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -16,8 +15,9 @@ from functools import partial
 
 from benchmarks.data_path import NAMES, running_targets
 from benchmarks.hammer import PRODUCE_ERROR_AT, exchange, produce_frame, wait_answered
-from benchmarks.rounds import Found, Workloads, parser_of, report, run_rounds
+from benchmarks.rounds import Found, Workloads, parser_of, percentiles, report, run_rounds
 from benchmarks.targets import CLOCK, BrokerTarget, Target, cpu_seconds, resident_mb
+from log.files.handles import raise_descriptor_limit
 from network.client.connection import Connection
 from network.protocol.messages.api_versions import ApiVersionsRequest
 
@@ -26,16 +26,6 @@ IDLE, BUSY = 1000, 100
 SECONDS = 4.0
 SPARE_DESCRIPTORS = 200
 FEW = 20
-
-
-def allow_descriptors(count: int) -> None:
-    """For so many connections of this process, as far as the system lets it."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = count + SPARE_DESCRIPTORS
-    if soft < wanted:
-        resource.setrlimit(
-            resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard)
-        )
 
 
 def connect(target: Target, count: int) -> Found:
@@ -72,8 +62,8 @@ def busy(target: Target, topic: str, count: int, seconds: float) -> Found:
         used = cpu_seconds(target.pid) - used
     finally:
         target.delete_topic(topic)
-    percentiles = {f"ms, p{percent:g}": done.percentile(percent) for percent in (50, 99, 99.9)}
-    return {"per s": done.count / done.seconds, "CPU us each": used / done.count * 1e6, **percentiles}
+    each = {"per s": done.count / done.seconds, "CPU us each": used / done.count * 1e6}
+    return each | percentiles(done.latencies_ms)
 
 
 def workloads(target: Target, idle_count: int, busy_count: int, seconds: float) -> Callable[[int], Workloads]:
@@ -96,7 +86,7 @@ def main() -> None:
     parser.add_argument("--targets", default=",".join(NAMES), help="comma-separated, of " + ", ".join(NAMES))
     options = parser.parse_args()
     counts, seconds = ((50, 20), 0.5) if options.quick else ((IDLE, BUSY), SECONDS)
-    allow_descriptors(max(counts))
+    raise_descriptor_limit(max(counts) + SPARE_DESCRIPTORS)
     with running_targets(options.targets) as targets:
         made = {target.name: workloads(target, *counts, seconds) for target in targets}
         outcome = run_rounds(made, options.rounds or (1 if options.quick else ROUNDS), options.only)

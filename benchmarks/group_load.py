@@ -17,7 +17,7 @@ from functools import partial
 from benchmarks.data_path import running_targets
 from benchmarks.groups import rebalance_over_sockets
 from benchmarks.hammer import COMMIT_ERROR_AT, commit_frame, exchange, wait_answered
-from benchmarks.rounds import Found, Workloads, parser_of, report, run_rounds
+from benchmarks.rounds import Found, Workloads, parser_of, percentile, report, run_rounds
 from benchmarks.targets import CLOCK, HOST, Target, cpu_seconds
 from log.topic_partition import TopicPartition
 from network.client.cluster_client import ClusterClient
@@ -35,7 +35,7 @@ def commits(target: Target, seconds: float) -> Found:
     used = cpu_seconds(target.pid)
     done = exchange(target.address, frames, COMMIT_ERROR_AT, seconds)
     used = cpu_seconds(target.pid) - used
-    each = {"CPU us each": used / done.count * 1e6, "ms, p99": done.percentile(99)}
+    each = {"CPU us each": used / done.count * 1e6, "ms, p99": percentile(done.latencies_ms, 99)}
     return {"per s": done.count / done.seconds, **each}
 
 

@@ -44,10 +44,6 @@ class Exchanged:
     seconds: float
     latencies_ms: list[float]
 
-    def percentile(self, percent: float) -> float:
-        """Of the latencies, in ms."""
-        return self.latencies_ms[int(percent / 100 * (self.count - 1))]
-
 
 def frame_of(message: Request) -> bytes:
     header = RequestHeader(message.API_KEY, VERSION, 1, "hammer")

@@ -28,7 +28,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.client_load import value_of
 from benchmarks.clusters import running_comparable
-from benchmarks.data_path import WAIT_S, Failures
+from benchmarks.data_path import WAIT_S, send_all
 from benchmarks.rounds import Found, Workloads, log, parser_of, report, run_rounds
 from benchmarks.scaling import Kind, Meter
 from benchmarks.targets import BROKER_SETTINGS, start_zookeeper
@@ -85,7 +85,6 @@ FOR_CONSUMERS = "records to consume"
 
 def send(bootstrap: str, topic: str, value: bytes, count: int, shape: Shape) -> tuple[float, float]:
     """To all partitions by turns; when it began and ended. Raises RuntimeError when a record is not delivered."""
-    failures = Failures()
     sender = Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -95,23 +94,9 @@ def send(bootstrap: str, topic: str, value: bytes, count: int, shape: Shape) -> 
             "delivery.report.only.error": True,
         }
     )
-    sender.produce(topic, value, partition=0, on_delivery=failures)
-    if sender.flush(WAIT_S):
-        raise RuntimeError("the first record is not delivered in time")
+    send_all([sender], topic, value, 1)
     began = time.monotonic()
-    for number in range(count):
-        while True:
-            try:
-                sender.produce(topic, value, partition=number % shape.partitions, on_delivery=failures)
-                break
-            except BufferError:
-                sender.poll(0.01)
-        if number % 1000 == 0:
-            sender.poll(0)
-    if sender.flush(WAIT_S):
-        raise RuntimeError("records were not delivered in time")
-    if failures.count:
-        raise RuntimeError(f"{failures.count} of {count} records failed: {failures.last}")
+    send_all([sender], topic, value, count, shape.partitions)
     return began, time.monotonic()
 
 

@@ -37,6 +37,16 @@ def told(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__
 
 
+def percentile(ordered: Sequence[float], percent: float) -> float:
+    """Of values in their order."""
+    return ordered[int(percent / 100 * (len(ordered) - 1))]
+
+
+def percentiles(ordered_ms: Sequence[float]) -> Found:
+    """Of latencies in their order: the median, the 99th percentile and the 99.9th."""
+    return {f"ms, p{percent:g}": percentile(ordered_ms, percent) for percent in (50, 99, 99.9)}
+
+
 @dataclass(frozen=True)
 class Spread:
     """Of the rounds."""

@@ -21,13 +21,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, cast
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.clusters import running_comparable
-from benchmarks.data_path import WAIT_S, Failures, producer
+from benchmarks.data_path import WAIT_S, producer, send_all
 from benchmarks.rounds import log
 from benchmarks.targets import cpu_seconds, start_zookeeper
 from tests.support.cluster import Cluster
@@ -64,23 +64,6 @@ class Meter:
         return Sample(amount / took / 1e6, used / amount * 1e9, used / took)
 
 
-def produce(sender: Producer, count: int) -> None:
-    """Raises RuntimeError when a record is not delivered."""
-    failures = Failures()
-    value = bytes(SIZE)
-    for number in range(count):
-        while True:
-            try:
-                sender.produce(TOPIC, value, partition=number % PARTITIONS, on_delivery=failures)
-                break
-            except BufferError:
-                sender.poll(0.01)
-        if number % 1000 == 0:
-            sender.poll(0)
-    if sender.flush(WAIT_S) or failures.count:
-        raise RuntimeError(f"{failures.count} of {count} records failed: {failures.last}")
-
-
 def consume(bootstrap: str, count: int) -> None:
     """Raises RuntimeError when they do not come."""
     settings = {"group.id": "scaling", "enable.auto.commit": False, "queued.min.messages": 1_000_000}
@@ -102,7 +85,7 @@ def prepare(cluster: Cluster) -> None:
     where = [[number % brokers] for number in range(PARTITIONS)]
     admin.create_topics([NewTopic(TOPIC, PARTITIONS, replica_assignment=where)])[TOPIC].result(60)
     cluster.wait_topic(TOPIC, PARTITIONS)
-    produce(producer(cluster.bootstrap), 20_000)
+    send_all([producer(cluster.bootstrap)], TOPIC, bytes(SIZE), 20_000, PARTITIONS)
     consume(cluster.bootstrap, 20_000)
 
 
@@ -110,7 +93,7 @@ def measure(cluster: Cluster, megabytes: int) -> dict[str, Sample]:
     count = megabytes * 1000
     sender = producer(cluster.bootstrap)
     meter = Meter(cluster)
-    produce(sender, count)
+    send_all([sender], TOPIC, bytes(SIZE), count, PARTITIONS)
     produced = meter.stop(count * SIZE)
     meter = Meter(cluster)
     consume(cluster.bootstrap, count)

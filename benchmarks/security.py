@@ -20,7 +20,6 @@ import argparse
 import contextlib
 import json
 import os
-import resource
 import socket
 import ssl
 import tempfile
@@ -49,6 +48,7 @@ from benchmarks.targets import (
 from broker.cli.users import new_password
 from broker.dev.polling import wait_until
 from broker.dev.processes import free_ports
+from log.files.handles import raise_descriptor_limit
 from network.client.connection import Connection, ConnectionFailed
 from network.client.security import client_security
 from network.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
@@ -347,8 +347,7 @@ def main() -> None:
     scale = QUICK if options.quick else FULL
     given = {name: getattr(options, name) for name in ("records", "rounds", "connections")}
     scale = scale._replace(**{name: value for name, value in given.items() if value is not None})
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    raise_descriptor_limit()
     load = os.getloadavg()[0]
     figures, connections = run(scale)
     decisions = authorizer.figures(authorizer.QUICK_ROUNDS if options.quick else authorizer.ROUNDS)
