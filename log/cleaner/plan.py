@@ -57,11 +57,6 @@ class CleaningPlan:
     load_factor: float
     io_buffer_size: int
 
-    @property
-    def bytes_to_read(self) -> int:
-        """By both passes together."""
-        return sum(each.size - each.position for each in self.dirty) + sum(each.size for each in self.segments)
-
 
 def plan_cleaning(
     target: LogToClean, now_ms: int, *, map_memory: int, load_factor: float, io_buffer_size: int
