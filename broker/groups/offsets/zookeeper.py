@@ -25,12 +25,13 @@ class ConsumerOffsets(Protocol):
 def commit_to_zookeeper(zk: ConsumerOffsets, group_id: str, offsets: Offsets, metadata_limit: int) -> Results:
     """Store offsets; metadata is checked and not kept, as Kafka does."""
     results: Results = {}
+    can_hold = paths.can_hold(group_id)
     for partition, value in offsets.items():
         if not _is_path_name(group_id):
             results[partition] = ErrorCode.INVALID_GROUP_ID
         elif len(value.metadata) > metadata_limit:
             results[partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
-        elif not paths.can_hold(group_id):
+        elif not can_hold:
             results[partition] = ErrorCode.UNKNOWN_SERVER_ERROR
         else:
             try:
@@ -48,12 +49,15 @@ def fetch_from_zookeeper(
     """Offsets of partitions; those that the metadata does not have, or that have no offset, are unknown."""
     unknown = FetchedOffset(OffsetAndMetadata(-1), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     failed = FetchedOffset(OffsetAndMetadata(-1), ErrorCode.UNKNOWN_SERVER_ERROR)
+    if not _is_path_name(group_id):
+        return dict.fromkeys(known, unknown)
+    can_hold = paths.can_hold(group_id)
     found = {}
     for partition, exists in known.items():
-        if exists and _is_path_name(group_id) and not paths.can_hold(group_id):
+        if exists and not can_hold:
             found[partition] = failed
             continue
-        offset = zk.consumer_offset(group_id, partition) if exists and _is_path_name(group_id) else None
+        offset = zk.consumer_offset(group_id, partition) if exists else None
         found[partition] = unknown if offset is None else FetchedOffset(OffsetAndMetadata(offset))
     return found
 
