@@ -11,7 +11,8 @@ interpreter executed for a request, which is the same in every run. `--top N` na
 `--check` only counts, on the embedded ZooKeeper, and ends with 1 and names if more than is stored in
 `request_path.json` is needed; `--store` renews that file (see `benchmarks.bytecode_bound`).
 
-Workloads: Produce of one record of 100 bytes (acks 1), Produce of 100 such records, Fetch of one such batch.
+Workloads: Produce of one record of 100 bytes (acks 1), Produce of 100 such records, Fetch of one such batch,
+OffsetCommit of one offset.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import json
 import select
 import socket
 import sys
+import sysconfig
 import tempfile
 import threading
 import time
@@ -36,6 +38,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import bytecode_bound
+from benchmarks.hammer import COMMIT_ERROR_AT, commit_frame, wait_answered
 from benchmarks.targets import BROKER_SETTINGS, CLOCK, HOST, start_zookeeper
 from broker.config.kafka_config import KafkaConfig
 from broker.dev.polling import wait_until
@@ -46,6 +49,8 @@ from broker.requests.inline_apis import inline_rule
 from broker.requests.registry import handlers_for
 from broker.server import BrokerServer
 from log.records.record import BatchBuilder
+from log.topic_partition import TopicPartition
+from network.client.cluster_client import ClusterClient
 from network.client.connection import Connection
 from network.protocol.header import RequestHeader, encode_request
 from network.protocol.message import Message
@@ -63,6 +68,8 @@ from network.server.transport import PlaintextTransport
 TOPIC = "t"
 _WARM_UP, _COUNTED = 20, 3
 PRODUCE, FETCH = (0, 7), (1, 11)
+GROUP = "g"
+COMMIT = commit_frame(GROUP, TopicPartition(TOPIC, 0), 1)
 
 
 class Loop:
@@ -192,15 +199,25 @@ def measure(path: DrivenConnection, frames: bytes, window: int, rounds: int) -> 
     best = min(once() for _ in range(rounds)) if rounds else 0
     # Least of few: now and then a request has to do what is due once a second.
     counts = min((counted() for _ in range(_COUNTED)), key=Counter.total)
-    root = str(Path(__file__).resolve().parents[1]) + "/"
     functions: Counter[str] = Counter()
     for code, count in counts.items():
-        functions[f"{code.co_filename.removeprefix(root)} {code.co_qualname}"] += count
+        functions[f"{_file(code)} {code.co_qualname}"] += count
     return Outcome(
         best / window / 1000,
         counts.total() / window,
         {name: count / window for name, count in functions.most_common()},
     )
+
+
+_ROOTS = (str(Path(__file__).resolve().parents[1]) + "/", sysconfig.get_path("stdlib") + "/")
+
+
+def _file(code: CodeType) -> str:
+    """Below the project or the standard library, so that it is the same wherever these are."""
+    for root in _ROOTS:
+        if code.co_filename.startswith(root):
+            return code.co_filename.removeprefix(root)
+    return code.co_filename
 
 
 def batch(records: int, size: int = 100) -> bytes:
@@ -249,7 +266,7 @@ def running_broker(directory: Path, zookeeper: str) -> Iterator[tuple[BrokerServ
 
 @contextlib.contextmanager
 def driven_broker(directory: Path, zookeeper: str) -> Iterator[DrivenConnection]:
-    """A connection to a broker in this process, which leads the one partition of the topic."""
+    """A connection to a broker in this process, which leads the topic's one partition and coordinates the group."""
     with running_broker(directory, zookeeper) as (broker, port):
         create = CreateTopicsRequest(
             topics=[CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)], timeout_ms=20_000
@@ -262,6 +279,9 @@ def driven_broker(directory: Path, zookeeper: str) -> Iterator[DrivenConnection]
 
         if not wait_until(created, CLOCK, 30_000):
             raise RuntimeError("the topic was not created")
+        with ClusterClient(f"{HOST}:{port}", "benchmark", CLOCK) as client:
+            client.coordinator(GROUP)
+        wait_answered(f"{HOST}:{port}", COMMIT, COMMIT_ERROR_AT)
         yield DrivenConnection(broker)
 
 
@@ -272,6 +292,7 @@ def run(directory: Path, zookeeper: str, window: int, rounds: int) -> dict[str, 
             "produce 1 record": measure(path, frames_of(PRODUCE, produce(lone), window), window, rounds),
             "produce 100 records": measure(path, frames_of(PRODUCE, produce(many), 4), 4, rounds),
             "fetch 1 record": measure(path, frames_of(FETCH, fetch(len(lone)), window), window, rounds),
+            "commit 1 offset": measure(path, COMMIT * window, window, rounds),
         }
 
 

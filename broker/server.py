@@ -28,7 +28,9 @@ from broker.config.reconfiguration import Reconfiguration
 from broker.config.stored_passwords import PasswordRotation, StoredPasswords
 from broker.config.view import ConfigView
 from broker.config.wiring import listen_for_configs, listen_for_group_configs
-from broker.fetching.fetch_session import FetchManager, FetchSessionCache
+from broker.fetching.conversion_queue import ConversionQueue
+from broker.fetching.fetch_contexts import FetchManager
+from broker.fetching.fetch_session import FetchSessionCache
 from broker.groups.wiring import make_group_coordinator
 from broker.http.console.internals.requests import RequestWatch
 from broker.http.health import Health
@@ -81,6 +83,7 @@ from controller.zk.client import ZkClient
 from controller.zk.kazoo_session import KazooSession
 from controller.zk.payloads import EndPoint
 from log.management.manager import LogManager
+from log.records.conversion_process import IS_POSSIBLE
 from network.server.inline import NEVER
 from network.server.socket_server import SocketServer
 from timer.chance import Chance, SystemChance
@@ -374,6 +377,10 @@ class BrokerServer:
         slots = self.config.get_int("max.incremental.fetch.session.cache.slots")
         context.fetch_manager = FetchManager(FetchSessionCache(slots, self.clock, self.chance, self.metrics))
         context.fetch_max_bytes = self.config.get_int("fetch.max.bytes")
+        if IS_POSSIBLE and self.config.get_bool("odradek.log.message.downconversion.process"):
+            conversions = ConversionQueue(self.clock, context.workers)
+            context.run_conversion = conversions.run
+            self._parts.add("down-conversion", conversions.shutdown)
         return manager
 
     def _register(self) -> None:

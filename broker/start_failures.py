@@ -17,7 +17,7 @@ from broker.config.broker_keys import BROKER_KEYS, synonyms_of
 from broker.config.kafka_config import KafkaConfig
 from broker.config.keys import ConfigError, ConfigType
 from controller.zk.brokers import BrokerIdInUseError
-from controller.zk.session import AuthenticationFailedError, ConnectTimeoutError
+from controller.zk.session import AuthenticationFailedError, ConnectTimeoutError, SessionExpiredError
 from log.errors import InconsistentMetadataError, LogError, StorageError
 from log.management.log_dir import LogDirLockedError
 
@@ -39,6 +39,8 @@ def explain(error: BaseException, config: KafkaConfig) -> str | None:
     match error:
         case ConnectTimeoutError():
             return _zookeeper(config)
+        case SessionExpiredError():
+            return f"{error} while this broker started; start it again"
         case AuthenticationFailedError():
             return f"{error}; correct the credentials with which this broker logs in to ZooKeeper"
         case BrokerIdInUseError():

@@ -15,6 +15,7 @@ from network.protocol.errors import ErrorCode
 from network.protocol.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
+    BrokerState,
     PartitionDataResponse,
     TopicDataResponse,
 )
@@ -32,6 +33,8 @@ class _Wish:
     index: int
     partition: TopicPartition | None
     state: PartitionState
+    epochs: Mapping[int, int]
+    """Broker epochs of members of the ISR, where the leader knows them."""
 
 
 class IsrChanges:
@@ -142,21 +145,20 @@ class IsrChanges:
         for topic in request.topics:
             name = context.topic_names.get(topic.topic_id) if version >= 2 else topic.topic_name
             for item in topic.partitions:
-                isr = (
-                    tuple(member.broker_id for member in item.new_isr_with_epochs)
-                    if version >= 3
-                    else tuple(item.new_isr)
+                members = (
+                    item.new_isr_with_epochs if version >= 3 else [BrokerState(broker_id=id_) for id_ in item.new_isr]
                 )
+                epochs = {member.broker_id: member.broker_epoch for member in members if member.broker_epoch >= 0}
                 state = PartitionState(
                     leader=request.broker_id,
                     leader_epoch=item.leader_epoch,
-                    isr=isr,
+                    isr=tuple(member.broker_id for member in members),
                     controller_epoch=context.epoch,
                     recovery_state=item.leader_recovery_state if version >= 1 else RECOVERED,
                     partition_epoch=item.partition_epoch,
                 )
                 partition = None if name is None else TopicPartition(name, item.partition_index)
-                yield _Wish(topic.topic_name, topic.topic_id, item.partition_index, partition, state)
+                yield _Wish(topic.topic_name, topic.topic_id, item.partition_index, partition, state, epochs)
 
     def _check(self, wish: _Wish, version: int) -> PartitionState | ErrorCode | None:
         """None if the wish may be written; else the error, or the current state if it is so already."""
@@ -178,6 +180,11 @@ class IsrChanges:
             return ErrorCode.INVALID_REQUEST
         if not all(self._core.context.is_live(broker) for broker in wanted.isr):
             return ErrorCode.INELIGIBLE_REPLICA if version >= 2 else ErrorCode.OPERATION_NOT_ATTEMPTED
+        brokers = self._core.context.brokers
+        if any(brokers[broker].epoch != epoch for broker, epoch in wish.epochs.items()):
+            # It has been away since the leader found it in sync, and may have lost what it had. Apache Kafka's
+            # controller checks this with KRaft only, and its leaders send epochs to no other.
+            return ErrorCode.INELIGIBLE_REPLICA
         return None
 
 

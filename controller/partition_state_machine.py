@@ -25,6 +25,7 @@ from controller.zk.client import ZkClient
 from controller.zk.ops import Code
 from controller.zk.payloads import PartitionState
 from log.topic_partition import TopicPartition
+from timer.sharing import shared
 
 logger = logging.getLogger(__name__)
 
@@ -224,7 +225,7 @@ class PartitionStateMachine:
         for partition in partitions:
             live = tuple(item for item in context.replicas(partition) if context.is_replica_online(item, partition))
             if live:
-                states[partition] = PartitionState(live[0], 0, live, context.epoch)
+                states[partition] = shared(PartitionState(live[0], 0, live, context.epoch))
             else:
                 logger.error(
                     "No live replica among %s to lead new partition %s", context.replicas(partition), partition

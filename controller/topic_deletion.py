@@ -135,14 +135,18 @@ class TopicDeletion:
             self.mark_ineligible(waiting, "offline replicas")
 
     def _complete(self, topic: str) -> None:
-        """All replicas are gone: remove the topic from ZooKeeper, the request for it last."""
+        """All replicas are gone: remove the topic from ZooKeeper, the request for it last.
+
+        Wherever this stops, the next controller ends it, for it finds the topic and the request as long as anything is
+        there. Kafka deletes the configuration after the topic, and it stays for good if it stops in between.
+        """
         core, context = self._core, self._core.context
         self._stop_watching_topic(topic)
         core.replicas.change(
             context.replicas_in_state(topic, ReplicaStatus.DELETION_SUCCESSFUL), ReplicaStatus.NON_EXISTENT
         )
-        core.zk.delete_topic_tree(topic, core.fence)
         core.zk.delete_topic_config(topic, core.fence)
+        core.zk.delete_topic_tree(topic, core.fence)
         core.zk.delete_topic_markers([topic], core.fence)
         context.remove_topic(topic)
         logger.info("Deletion of topic %s successfully completed", topic)

@@ -60,6 +60,8 @@ class LeaderEpochCache:
     many syncs, one after the other. Raises StorageError from every call that writes.
     """
 
+    __slots__ = ("_checkpoint", "_epochs", "_lock", "_starts", "defer", "is_dirty", "is_durable")
+
     def __init__(self, checkpoint: CheckpointFile[EpochEntry] | None) -> None:
         self._checkpoint = checkpoint
         self.defer: Callable[[], None] | None = None

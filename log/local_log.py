@@ -26,6 +26,7 @@ from log.files.txn_index import AbortedTxn
 from log.offset_metadata import LogOffsetMetadata
 from log.topic_partition import TopicPartition
 from timer.metrics import NULL_METRICS, Metrics
+from timer.news import News
 
 if TYPE_CHECKING:
     from timer.chance import Chance
@@ -58,6 +59,8 @@ class LogEnvironment:
         self.on_io_error = on_io_error
         self.flush_times = metrics.histogram("kafka.log", "LogFlushStats", "LogFlushRateAndTimeMs")
         self.chance = chance
+        self.faults = News(clock)
+        """What goes wrong again and again without taking a directory offline: for the log."""
 
     def jitter_ms(self, config: LogConfig) -> int:
         """How much earlier than `segment.ms` a new segment rolls, drawn once per segment."""
@@ -82,6 +85,17 @@ def open_segment(
 
 class LocalLog:
     """Segments, log end offset and recovery point of one partition directory."""
+
+    __slots__ = (
+        "config",
+        "directory",
+        "end",
+        "env",
+        "last_flushed_ms",
+        "recovery_point",
+        "segments",
+        "topic_partition",
+    )
 
     def __init__(
         self,

@@ -5,11 +5,12 @@ It joins the files (`LocalLog`), the leader epochs, the producers and the offset
     log start offset <= last stable offset <= high watermark <= log end offset
 
 Changes happen under `lock`; reads do not take it. An `OSError` anywhere takes the log directory offline (through
-`LogEnvironment.on_io_error`) and is raised as `StorageError`.
+`LogEnvironment.on_io_error`) and is raised as `StorageError`; a read for which there is no descriptor is only raised.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -42,6 +43,23 @@ T = TypeVar("T")
 class PartitionLog:
     """Made by `log.management.loader.open_log`, which reads or creates the directory."""
 
+    __slots__ = (
+        "_epoch_checkpoint",
+        "_first_unstable",
+        "_high_watermark",
+        "_kind",
+        "env",
+        "leader_epoch_cache",
+        "local",
+        "lock",
+        "log_start_offset",
+        "metadata_dirty",
+        "name_is_durable",
+        "offline",
+        "producers",
+        "topic_id",
+    )
+
     def __init__(
         self,
         local: LocalLog,
@@ -49,7 +67,6 @@ class PartitionLog:
         epochs: LeaderEpochCache,
         epoch_checkpoint: CheckpointFile[EpochEntry],
         producers: ProducerStateManager,
-        metadata_file: PartitionMetadataFile | None,
         topic_id: bytes | None,
     ) -> None:
         self.local = local
@@ -60,7 +77,6 @@ class PartitionLog:
         self.producers = producers
         self.topic_id = topic_id
         self._epoch_checkpoint = epoch_checkpoint
-        self._metadata_file = metadata_file
         self.metadata_dirty = False
         self.name_is_durable = True
         """False for a directory that is not known to have been synced: its name is, before anything in it."""
@@ -100,7 +116,7 @@ class PartitionLog:
 
     def has_late_transaction(self) -> bool:
         """Whether a transaction has been open for longer than any may."""
-        if not self.producers.has_undecided:
+        if not self.producers.has_unstable:
             return False
         with self.lock:
             return self.producers.has_late_transaction(self.env.clock.wall_ms())
@@ -218,7 +234,7 @@ class PartitionLog:
                 mark.message_offset,
             )
         self._high_watermark = mark
-        if self._first_unstable is not None or self.producers.has_undecided:
+        if self._first_unstable is not None or self.producers.has_unstable:
             self.producers.on_high_watermark_updated(mark.message_offset)
             self.update_first_unstable_offset()
         # That the last stable offset is not above it is how that is made.
@@ -349,7 +365,7 @@ class PartitionLog:
                 )
             )
         except OSError as error:
-            raise self.storage_error(f"reading {self.topic_partition} from {start_offset}", error) from error
+            raise self._read_error(f"reading {self.topic_partition} from {start_offset}", error) from error
 
     def reading(self, work: Callable[[], T]) -> T:
         """Run `work`, which reads without the lock.
@@ -364,11 +380,11 @@ class PartitionLog:
             if self.offline:
                 raise self.offline_error() from None
         except OSError as error:
-            raise self.storage_error(f"reading {self.topic_partition}", error) from error
+            raise self._read_error(f"reading {self.topic_partition}", error) from error
         try:
             return work()
         except OSError as error:
-            raise self.storage_error(f"reading {self.topic_partition}", error) from error
+            raise self._read_error(f"reading {self.topic_partition}", error) from error
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """(epoch, end offset) of the greatest known epoch <= `epoch`; (-1, -1) if unknown."""
@@ -482,9 +498,10 @@ class PartitionLog:
             return
         with self.lock, self.io("writing partition.metadata"):
             due = self.metadata_dirty and not self.offline
-            if due and self._metadata_file is not None and self.topic_id is not None:
+            if due and self.topic_id is not None:
                 # The name in a directory that is new itself is synced when the log is flushed for the first time.
-                self._metadata_file.write(self.topic_id, sync_name=self.name_is_durable)
+                file = PartitionMetadataFile(self.directory, self.parent_dir)
+                file.write(self.topic_id, sync_name=self.name_is_durable)
             self.metadata_dirty = False
 
     # ---- flushing and closing
@@ -512,10 +529,20 @@ class PartitionLog:
                 self.local.mark_flushed(recovery_point)
 
     def take_producer_snapshot(self) -> None:
-        """Write a producer snapshot at the log end offset, durably."""
+        """Write a producer snapshot at the log end offset, durably.
+
+        Its name, too, and if there is one already, that one: after a clean shutdown a log without any snapshot is one
+        that no producer has written to.
+        """
+        producers = self.producers
         with self.lock, self.io("writing a producer snapshot"):
-            self.producers.map_end_offset = self.log_end_offset
-            self.producers.take_snapshot()
+            producers.map_end_offset = self.log_end_offset
+            producers.take_snapshot(sync=False)
+            newest = producers.latest_snapshot_offset
+            if newest is not None and not producers.is_durable:
+                producers.sync_snapshot(newest)
+                fsync_directory(self.directory)
+                producers.is_durable = True
 
     def rename_dir(self, name: str) -> None:
         """Give the partition directory another name within the same log directory."""
@@ -527,8 +554,6 @@ class PartitionLog:
                 self.local.renamed(new)
                 self.producers.update_directory(new)
                 self._epoch_checkpoint.path = os.path.join(new, LEADER_EPOCH_CHECKPOINT)
-                if self._metadata_file is not None:
-                    self._metadata_file = PartitionMetadataFile(new)
                 self._kind = parse_dir_name(name)[1]
 
     def close(self) -> None:
@@ -552,6 +577,9 @@ class PartitionLog:
         with self.lock, self.io(f"deleting {self.directory}"):
             self.offline = True
             self.local.delete_directory()
+        # Nothing is written any more. The log and its epochs know each other: thirty objects that would wait for a
+        # garbage collection, which come minutes apart, and hours for what has seen two of them.
+        self.leader_epoch_cache.defer = _nothing_to_write
 
     # ---- errors
 
@@ -572,6 +600,15 @@ class PartitionLog:
         self.local.io_error(what, error)
         return StorageError(f"I/O error while {what}: {error}", self.parent_dir)
 
+    def _read_error(self, what: str, error: OSError) -> StorageError:
+        """As `storage_error`; but where the broker has no descriptor left, the disk is well, and a read, unlike an
+        append, leaves nothing half done."""
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            if self.env.faults.is_new("descriptors"):
+                logger.error("%s: no descriptor is left while %s: %s", self.parent_dir, what, error)
+            return StorageError(f"I/O error while {what}: {error}", self.parent_dir)
+        return self.storage_error(what, error)
+
     def offline_error(self) -> StorageError:
         return StorageError(f"{self.topic_partition}: the log directory {self.parent_dir} is offline", self.parent_dir)
 
@@ -580,3 +617,7 @@ class PartitionLog:
             f"PartitionLog({self.topic_partition}, directory={self.directory!r}, start={self.log_start_offset}, "
             f"high_watermark={self.high_watermark}, end={self.log_end_offset})"
         )
+
+
+def _nothing_to_write() -> None:
+    """The directory is gone."""

@@ -26,6 +26,7 @@ from log.producer_entry import (
 from log.records.batch import RecordBatch
 from log.records.validation import AppendOrigin
 from log.topic_partition import TopicPartition
+from log.unstable_transactions import UnstableTransactions
 from timer.clock import Clock
 
 __all__ = [
@@ -72,6 +73,20 @@ class ProducerStateManager:
     raise OSError.
     """
 
+    __slots__ = (
+        "_clock",
+        "_entries",
+        "_last_snapshot_offset",
+        "_snapshots",
+        "_unstable",
+        "_verifications",
+        "config",
+        "directory",
+        "is_durable",
+        "map_end_offset",
+        "topic_partition",
+    )
+
     def __init__(
         self,
         topic_partition: TopicPartition,
@@ -86,19 +101,20 @@ class ProducerStateManager:
         self._clock = clock
         self._last_snapshot_offset = 0
         self._entries: dict[int, ProducerStateEntry] = {}
-        # Open transactions by first offset, ascending: new ones have higher offsets than all before.
-        self._ongoing: dict[int, int] = {}
-        # Ended transactions whose marker is not below the high watermark yet: first offset to marker offset, ascending.
-        self._unreplicated: dict[int, int] = {}
-        self._verifications: dict[int, VerificationState] = {}
+        # Both made when there is the first of them: thousands of logs never have any.
+        self._unstable: UnstableTransactions | None = None
+        self._verifications: dict[int, VerificationState] | None = None
         self._snapshots = list_snapshots(directory) if os.path.isdir(directory) else []
+        self.is_durable = False
+        """Whether the newest snapshot and its name are known to be on the disk."""
 
     # ---- facts
 
     @property
     def is_empty(self) -> bool:
-        """Whether no producer and no undecided transaction is known."""
-        return not self._entries and not self._unreplicated
+        """Whether no producer is known, and no transaction that has ended and is not replicated yet."""
+        unstable = self._unstable
+        return not self._entries and (unstable is None or not unstable.has_unreplicated)
 
     @property
     def producer_count(self) -> int:
@@ -128,30 +144,25 @@ class ProducerStateManager:
         ]
 
     @property
-    def has_undecided(self) -> bool:
+    def has_unstable(self) -> bool:
         """Whether `first_unstable_offset` has a value."""
-        return bool(self._ongoing or self._unreplicated)
+        return bool(self._unstable)
 
     @property
     def first_unstable_offset(self) -> int | None:
         """The first offset of the oldest transaction that is open, or ended at or above the high watermark."""
-        ongoing = next(iter(self._ongoing), None)
-        unreplicated = next(iter(self._unreplicated), None)
-        if ongoing is None:
-            return unreplicated
-        return ongoing if unreplicated is None else min(ongoing, unreplicated)
+        return None if self._unstable is None else self._unstable.first_offset
 
     def last_stable_offset(self, completed: CompletedTxn) -> int:
         """The last stable offset once `completed` has ended: the oldest open transaction of another producer, or the
         offset behind the marker."""
-        for first_offset, producer_id in self._ongoing.items():
-            if producer_id != completed.producer_id:
-                return first_offset
-        return completed.last_offset + 1
+        unstable = self._unstable
+        first = None if unstable is None else unstable.first_offset_of_others(completed.producer_id)
+        return completed.last_offset + 1 if first is None else first
 
     def has_late_transaction(self, now_ms: int) -> bool:
         """Whether the oldest open transaction was last written longer ago than any timeout allows."""
-        oldest = next(iter(self._ongoing.values()), None)
+        oldest = None if self._unstable is None else self._unstable.oldest_producer
         if oldest is None:
             return False
         timestamp = self._entries[oldest].last_timestamp
@@ -176,45 +187,37 @@ class ProducerStateManager:
         else:
             current.update(updated)
         for first_offset in info.started:
-            self._add_ongoing(first_offset, updated.producer_id)
+            self._begin(first_offset, updated.producer_id)
         if info.wrote_transactional and self._verifications:
             # Either the transaction is known here now, or it is over.
             self._verifications.pop(updated.producer_id, None)
 
-    def _add_ongoing(self, first_offset: int, producer_id: int) -> None:
-        last = next(reversed(self._ongoing), -1)
-        self._ongoing[first_offset] = producer_id
-        if first_offset < last:
-            self._ongoing = dict(sorted(self._ongoing.items()))
+    def _begin(self, first_offset: int, producer_id: int) -> None:
+        if self._unstable is None:
+            self._unstable = UnstableTransactions()
+        self._unstable.begin(first_offset, producer_id)
 
     def complete_txn(self, completed: CompletedTxn) -> None:
         """A marker has been written: the transaction is decided, but unstable until the marker is replicated.
 
         Raises LogError when no such transaction is open.
         """
-        if self._ongoing.pop(completed.first_offset, None) is None:
+        if self._unstable is None or not self._unstable.end(completed.first_offset, completed.last_offset):
             raise LogError(
                 f"{self.topic_partition}: no transaction of producer {completed.producer_id} is open from offset "
                 f"{completed.first_offset}"
             )
-        last = next(reversed(self._unreplicated), -1)
-        self._unreplicated[completed.first_offset] = completed.last_offset
-        if completed.first_offset < last:
-            self._unreplicated = dict(sorted(self._unreplicated.items()))
 
     def on_high_watermark_updated(self, high_watermark: int) -> None:
         """Transactions whose marker is below the high watermark are stable."""
         self._remove_unreplicated(high_watermark)
 
     def _remove_unreplicated(self, offset: int) -> None:
-        if not self._unreplicated:
-            return
-        done = [first for first, last in self._unreplicated.items() if last < offset]
-        for first in done:
-            del self._unreplicated[first]
+        if self._unstable is not None:
+            self._unstable.remove_unreplicated(offset)
 
     def on_log_start_offset_incremented(self, log_start_offset: int) -> None:
-        """Undecided transactions below the new log start are forgotten."""
+        """Transactions that ended below the new log start are forgotten."""
         self._remove_unreplicated(log_start_offset)
         self.map_end_offset = max(self.map_end_offset, log_start_offset)
         latest = self.latest_snapshot_offset
@@ -234,15 +237,17 @@ class ProducerStateManager:
         expired = [entry.producer_id for entry in self._entries.values() if self.is_expired(entry, now_ms)]
         for producer_id in expired:
             del self._entries[producer_id]
-        limit = self.config.producer_id_expiration_ms
-        for producer_id in [v.producer_id for v in self._verifications.values() if now_ms - v.timestamp >= limit]:
-            del self._verifications[producer_id]
+        verifications, limit = self._verifications or {}, self.config.producer_id_expiration_ms
+        for producer_id in [v.producer_id for v in verifications.values() if now_ms - v.timestamp >= limit]:
+            del verifications[producer_id]
         return len(expired)
 
     # ---- verification
 
     def start_verification(self, producer_id: int, sequence: int, epoch: int) -> VerificationGuard:
         """The guard of a verification: a new one, or the one under way for this producer."""
+        if self._verifications is None:
+            self._verifications = {}
         state = self._verifications.get(producer_id)
         if state is None:
             now = self._clock.wall_ms()
@@ -264,7 +269,7 @@ class ProducerStateManager:
             and entry.producer_epoch == batch.producer_epoch
         ):
             return True
-        state = self._verifications.get(batch.producer_id)
+        state = self._verifications.get(batch.producer_id) if self._verifications else None
         return state is not None and guard is state.guard
 
     # ---- snapshots
@@ -289,6 +294,7 @@ class ProducerStateManager:
         offset = self.map_end_offset
         if offset <= self._last_snapshot_offset:
             return None
+        self.is_durable = False
         write_snapshot(self.snapshot_path(offset), self.entries(), sync=sync)
         if offset not in self._snapshots:
             insort(self._snapshots, offset)
@@ -339,7 +345,7 @@ class ProducerStateManager:
         """Takes over a stored producer with its open transaction."""
         self._entries[entry.producer_id] = entry
         if entry.current_txn_first_offset is not None:
-            self._add_ongoing(entry.current_txn_first_offset, entry.producer_id)
+            self._begin(entry.current_txn_first_offset, entry.producer_id)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Forgets everything and deletes all snapshots; the state begins at `offset`."""
@@ -351,9 +357,8 @@ class ProducerStateManager:
 
     def _clear(self) -> None:
         self._entries.clear()
-        self._ongoing.clear()
         # What is truncated lies above the high watermark, or the whole log goes.
-        self._unreplicated.clear()
+        self._unstable = None
 
     def remove_stray_snapshots(self, base_offsets: Iterable[int]) -> None:
         """Deletes snapshots that belong to no segment, except the newest if none of a segment is newer.
@@ -394,6 +399,7 @@ class ProducerStateManager:
     def _forget_snapshot(self, offset: int) -> bool:
         if offset not in self._snapshots:
             return False
+        self.is_durable = False
         self._snapshots.remove(offset)
         return True
 

@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from log.errors import LogError
 from log.files.checkpoint import LOG_START_OFFSET_CHECKPOINT, OffsetCheckpoint
-from log.files.names import DirectoryKind, offset_file, offset_in, parse_dir_name
+from log.files.handles import file_names
+from log.files.names import DirectoryKind, offset_file, parse_dir_name, segment_bases
 from log.files.txn_index import TransactionIndex
 from log.records.batch import RecordBatch
 from log.topic_partition import TopicPartition
@@ -79,7 +80,7 @@ def partition_directories(paths: Iterable[str]) -> dict[TopicPartition, list[Pat
                 tp, kind = parse_dir_name(candidate.name)
             except LogError:
                 continue
-            if kind is DirectoryKind.CURRENT and any(candidate.glob("*.log")):
+            if kind is DirectoryKind.CURRENT and segment_bases(file_names(candidate)):
                 found.setdefault(tp, []).append(candidate)
         if sum(map(len, found.values())) == before:
             raise SegmentsError(f"{path} is no partition directory and holds none")
@@ -99,7 +100,7 @@ def _extent(directory: Path) -> tuple[int, int]:
 def segments_of(directory: Path) -> list[Segment]:
     """Segments of a partition directory, in order."""
     tp, _ = parse_dir_name(directory.name)
-    bases = sorted(base for path in directory.glob("*.log") if (base := offset_in(path.stem)) is not None)
+    bases = segment_bases(file_names(directory))
     return [
         Segment(
             str(directory),

@@ -227,6 +227,12 @@ class Purgatory(Generic[T]):
             self._timer.wakeup()
         return False
 
+    def watch(self, operation: T, key: Hashable) -> None:
+        """Let a key that comes later complete an operation that is watched by others; the caller sees to the look."""
+        shard = self._shards[hash(key) % _SHARDS]
+        with shard.lock:
+            shard.add(key, operation)
+
     def restart(self, operation: T, timeout_ms: int) -> bool:
         """Give a watched operation a new timeout from now, in O(1); False if it is completed.
 

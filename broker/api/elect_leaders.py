@@ -12,7 +12,6 @@ from __future__ import annotations
 from broker.replication.waiting.delayed_elect_leader import DelayedElectLeader
 from broker.requests.authorization import Operation
 from broker.requests.cluster_action import require_cluster
-from broker.requests.controller_only import is_controller
 from broker.requests.registry import Call, api
 from controller.election_requests import ElectionResult, ElectionType
 from log.topic_partition import TopicPartition
@@ -76,7 +75,7 @@ def handle(call: Call[ElectLeadersRequest]) -> None:
         operation = DelayedElectLeader(request.timeout_ms, results, elected, broker.metadata_cache, respond)
         broker.replica_manager.delayed.elect_leader.try_complete_else_watch(operation, list(elected))
 
-    if not is_controller(call):
+    if not call.broker.is_controller:
         refusal = ElectionResult(ErrorCode.NOT_CONTROLLER)
         respond(dict.fromkeys(partitions, refusal))
         return

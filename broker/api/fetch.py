@@ -17,16 +17,13 @@ directory id.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.fetching.down_conversion import FIRST_VERSION_WITH_ZSTD, convert_answer
-from broker.fetching.fetch_session import (
-    Answer,
-    FetchContext,
-    PartitionKey,
-    Wanted,
-    len_of,
-)
+from broker.fetching.fetch_contexts import Answer, FetchContext, FollowerContext
+from broker.fetching.fetch_session import PartitionKey, Wanted, len_of
+from broker.fetching.old_consumers import FIRST_VERSION_WITH_ZSTD, ToConvert, convert_answer, to_convert, withhold
 from broker.replication.results import (
     ClientMetadata,
     FetchEntry,
@@ -38,6 +35,7 @@ from broker.requests.authorization import CLUSTER_NAME, Operation, ResourceType
 from broker.requests.leader_hints import current_leader, endpoints
 from broker.requests.registry import Call, api
 from log.fetch_data import FetchIsolation
+from log.records.down_conversion import Convert
 from log.topic_partition import TopicPartition
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode
@@ -55,6 +53,7 @@ from network.protocol.uuids import ZERO_UUID
 
 if TYPE_CHECKING:
     from broker.cluster.metadata_cache import MetadataSnapshot
+    from broker.replication.replica_manager import ReplicaManager
 
 logger = logging.getLogger(__name__)
 
@@ -64,6 +63,8 @@ _NO_RECORDS = b""
 _ANSWER_BYTES, _PARTITION_BYTES = 40, 50
 _CONSUMER_METRICS = ("FetchConsumer", "Fetch")
 _FOLLOWER_METRICS = ("FetchFollower", "Fetch")
+_REFUSED_PAUSE_MS = 100
+"""A consumer without its records would ask at once, again and again."""
 _LEADER_HINT_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -86,17 +87,60 @@ def handle(call: Call[FetchRequest]) -> FetchResponse | None:
     call.raw.metric_names = _FOLLOWER_METRICS if is_follower else _CONSUMER_METRICS
     snapshot = broker.metadata_cache.snapshot
     may_read_all = _may_read_all(call, is_follower)
+    exempt = is_follower and may_read_all
     context = broker.fetch_manager.context(
         version,
         request.session_id,
         request.session_epoch if version >= 7 else -1,
-        is_follower and may_read_all,  # such a session takes the room of others
+        exempt,
         _wanted(request, version, snapshot),
         _forgotten(request, version) if request.forgotten_topics_data else (),
         snapshot.topic_names.get,
+        replica_id,
+        request.replica_state.replica_epoch if is_follower and version >= 15 else -1,
     )
     if context.error is not _NONE:
         return FetchResponse(error_code=context.error)
+    manager = broker.replica_manager
+    standby = context if isinstance(context, FollowerContext) else None
+    if standby is not None:
+        standby.sweep(manager.partitions.slots, manager.metrics.fetch_requested)
+    keys, entries, failed = _to_read(call, context, snapshot, may_read_all, is_follower)
+    params = _params(call, replica_id)
+
+    def respond(results: list[tuple[TopicPartition, LogReadResult]]) -> None:
+        answers = failed.copy()
+        if standby is not None:
+            _read_woken(manager, standby, params, keys, entries, results)
+        # Of a client with quotas everything counts, also what it will not be sent.
+        leaves_out = exempt or not call.has_quotas
+        is_old = version < FIRST_VERSION_WITH_ZSTD and not is_follower
+        unconverted: list[ToConvert] = []
+        for key, (tp, result), (_, wanted) in zip(keys, results, entries, strict=True):
+            if not result.size and leaves_out and result.is_nothing and context.is_known(key, result):
+                if standby is not None:
+                    standby.let_rest(key, manager.partitions.slots.get(tp))
+                continue
+            answer = _answer(call, tp, result)
+            answers.append((key, answer))
+            if is_old:
+                unconverted += _to_convert(call, answer, tp, wanted.fetch_offset)
+        if unconverted:
+            _convert(call, answers, unconverted, partial(_respond, call, context, answers, replica_id, exempt=exempt))
+        else:
+            _respond(call, context, answers, replica_id, exempt=exempt)
+
+    if entries or (standby is not None and standby.has_resting):
+        manager.fetch_messages(params, entries, respond, standby)
+    else:
+        respond([])
+    return None
+
+
+def _to_read(
+    call: Call[FetchRequest], context: FetchContext, snapshot: MetadataSnapshot, may_read_all: bool, is_follower: bool
+) -> tuple[list[PartitionKey], list[FetchEntry], list[Answer]]:
+    """What can be read, as the fetch names it and as the log does, and the answers of what can't."""
     keys: list[PartitionKey] = []
     entries: list[FetchEntry] = []
     failed: list[Answer] = []
@@ -116,24 +160,7 @@ def handle(call: Call[FetchRequest]) -> FetchResponse | None:
         assert topic is not None
         keys.append(key)
         entries.append((TopicPartition(topic, number), wanted))
-    params = _params(call, replica_id)
-    exempt = is_follower and may_read_all
-
-    def respond(results: list[tuple[TopicPartition, LogReadResult]]) -> None:
-        answers = failed.copy()
-        # Of a client with quotas everything counts, also what it will not be sent.
-        leaves_out = exempt or not call.has_quotas
-        for key, (tp, result) in zip(keys, results, strict=True):
-            if not result.size and leaves_out and result.is_nothing and context.is_known(key, result):
-                continue
-            answers.append((key, _answer(call, tp, result, is_follower)))
-        _respond(call, context, answers, replica_id, exempt=exempt)
-
-    if entries:
-        broker.replica_manager.fetch_messages(params, entries, respond)
-    else:
-        respond([])
-    return None
+    return keys, entries, failed
 
 
 def _params(call: Call[FetchRequest], replica_id: int) -> FetchParams:
@@ -166,6 +193,24 @@ def _params(call: Call[FetchRequest], replica_id: int) -> FetchParams:
         isolation,
         client,
     )
+
+
+def _read_woken(
+    manager: ReplicaManager,
+    standby: FollowerContext,
+    params: FetchParams,
+    keys: list[PartitionKey],
+    entries: list[FetchEntry],
+    results: list[tuple[TopicPartition, LogReadResult]],
+) -> None:
+    """What has woken while the fetch waited comes last, with what the others left of the answer's bytes."""
+    woken = standby.woken()
+    if woken:
+        size = sum(result.size for _, result in results)
+        more = [entry for _, entry in woken]
+        keys += [key for key, _ in woken]
+        entries += more
+        results += manager.read_from_log(params, more, update_followers=False, read_before=size)
 
 
 def _wanted(request: FetchRequest, version: int, snapshot: MetadataSnapshot) -> list[Wanted]:
@@ -217,7 +262,7 @@ def _error_answer(partition: int, error: ErrorCode) -> PartitionData:
     return PartitionData(partition_index=partition, error_code=error, high_watermark=-1, records=_NO_RECORDS)
 
 
-def _answer(call: Call[FetchRequest], tp: TopicPartition, result: LogReadResult, is_follower: bool) -> PartitionData:
+def _answer(call: Call[FetchRequest], tp: TopicPartition, result: LogReadResult) -> PartitionData:
     version = call.header.api_version
     error = result.error
     if error is not _NONE:
@@ -245,10 +290,42 @@ def _answer(call: Call[FetchRequest], tp: TopicPartition, result: LogReadResult,
         )
     if result.preferred_read_replica >= 0:
         answer.preferred_read_replica = result.preferred_read_replica
-    if version < FIRST_VERSION_WITH_ZSTD and not is_follower:
-        manager = call.broker.replica_manager
-        call.raw.converted(convert_answer(answer, tp, version, manager, lambda cure: _too_old(call, tp.topic, cure)))
     return answer
+
+
+def _to_convert(call: Call[FetchRequest], answer: PartitionData, tp: TopicPartition, offset: int) -> list[ToConvert]:
+    manager = call.broker.replica_manager
+    each = to_convert(answer, tp, call.version, offset, manager, lambda cure: _too_old(call, tp.topic, cure))
+    return [] if each is None else [each]
+
+
+def _convert(
+    call: Call[FetchRequest], answers: list[Answer], unconverted: list[ToConvert], respond: Callable[..., None]
+) -> None:
+    """Respond, now or later, when these of the answers are converted; without their records if too many wait for that.
+
+    A call whose client has gone meanwhile is ended without more work.
+    """
+    manager = call.broker.replica_manager
+
+    def job(convert: Convert) -> None:
+        for each in unconverted:
+            if call.is_gone:
+                _release_unsent(answers, ())
+                call.close_connection()
+                return
+            call.raw.converted(convert_answer(each, convert, manager))
+        respond()
+
+    def failed(error: Exception) -> None:
+        if not call.answered:
+            _release_unsent(answers, ())
+            call.close_connection()
+
+    if not call.broker.run_conversion(job, failed):
+        for each in unconverted:
+            withhold(each)
+        respond(pause_ms=_REFUSED_PAUSE_MS)
 
 
 def _too_old(call: Call[FetchRequest], topic: str, cure: str) -> None:
@@ -262,7 +339,13 @@ def _too_old(call: Call[FetchRequest], topic: str, cure: str) -> None:
 
 
 def _respond(
-    call: Call[FetchRequest], context: FetchContext, answers: list[Answer], replica_id: int, *, exempt: bool
+    call: Call[FetchRequest],
+    context: FetchContext,
+    answers: list[Answer],
+    replica_id: int,
+    *,
+    exempt: bool,
+    pause_ms: int = 0,
 ) -> None:
     if call.has_quotas and _is_withheld(call, answers, exempt=exempt):
         _release_unsent(answers, ())
@@ -296,6 +379,9 @@ def _respond(
     response = FetchResponse(error_code=error, session_id=session_id, responses=topics)
     if leaders:
         response.node_endpoints = endpoints(call, leaders, NodeEndpoint)
+    if pause_ms:
+        response.throttle_time_ms = pause_ms
+        call.pause(pause_ms)
     call.respond(response)
 
 

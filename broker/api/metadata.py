@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from broker.cluster.metadata_cache import MetadataSnapshot, Partitions
+from broker.cluster.metadata_cache import MetadataSnapshot, PartitionMetadata, Partitions
 from broker.coordinator.internal_topic_names import INTERNAL_TOPICS
 from broker.requests.authorization import (
     CLUSTER_NAME,
@@ -38,7 +38,6 @@ from network.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from network.protocol.messages.update_metadata import UpdateMetadataPartitionState
 from network.protocol.uuids import ZERO_UUID
 
 
@@ -174,39 +173,56 @@ def partition_answers(
     snapshot: MetadataSnapshot, partitions: Partitions, listener: str, version: int
 ) -> list[MetadataResponsePartition]:
     """The partitions of a topic as a client on `listener` sees them."""
-    return [_partition(snapshot, state, listener, version) for state in partitions.values()]
+    alike: dict[PartitionMetadata, MetadataResponsePartition] = {}
+    answers: list[MetadataResponsePartition] = []
+    for index, known in partitions.items():
+        like = alike.get(known)
+        if like is None:
+            like = alike[known] = _partition(snapshot, index, known, listener, version)
+        answers.append(
+            MetadataResponsePartition(
+                error_code=like.error_code,
+                partition_index=index,
+                leader_id=like.leader_id,
+                leader_epoch=like.leader_epoch,
+                replica_nodes=like.replica_nodes,
+                isr_nodes=like.isr_nodes,
+                offline_replicas=like.offline_replicas,
+            )
+        )
+    return answers
 
 
 def _partition(
-    snapshot: MetadataSnapshot, state: UpdateMetadataPartitionState, listener: str, version: int
+    snapshot: MetadataSnapshot, index: int, known: PartitionMetadata, listener: str, version: int
 ) -> MetadataResponsePartition:
     brokers = snapshot.brokers
-    leader = brokers.get(state.leader)
+    leader = brokers.get(known.leader)
     error = ErrorCode.NONE
-    leader_id = state.leader
+    leader_id = known.leader
     if leader is None:
         error, leader_id = ErrorCode.LEADER_NOT_AVAILABLE, -1
     elif listener not in leader.endpoints:
         leader_id = -1
         error = ErrorCode.LISTENER_NOT_FOUND if version >= 6 else ErrorCode.LEADER_NOT_AVAILABLE
-    replicas, isr = list(state.replicas), list(state.isr)
+    replicas, isr = list(known.replicas), list(known.isr)
     if version == 0:
         alive = [replica for replica in replicas if replica in brokers]
         alive_isr = [replica for replica in isr if replica in brokers]
         if error is ErrorCode.NONE and (len(alive) < len(replicas) or len(alive_isr) < len(isr)):
             error = ErrorCode.REPLICA_NOT_AVAILABLE
         replicas, isr = alive, alive_isr
-    offline = list(state.offline_replicas)
+    offline = list(known.offline_replicas)
     offline.extend(
         replica
-        for replica in state.replicas
+        for replica in known.replicas
         if replica not in offline and (replica not in brokers or listener not in brokers[replica].endpoints)
     )
     return MetadataResponsePartition(
         error_code=error,
-        partition_index=state.partition_index,
+        partition_index=index,
         leader_id=leader_id,
-        leader_epoch=state.leader_epoch,
+        leader_epoch=known.leader_epoch,
         replica_nodes=replicas,
         isr_nodes=isr,
         offline_replicas=offline,

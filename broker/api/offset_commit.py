@@ -22,6 +22,7 @@ from broker.requests.group_checks import (
     sort_out,
 )
 from broker.requests.registry import Call, api
+from log.config import MAX_INT64
 from network.protocol.api import ApiKey
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.offset_commit import (
@@ -67,14 +68,14 @@ def handle(call: Call[OffsetCommitRequest]) -> None:
 
 
 def _value(call: Call[OffsetCommitRequest], partition: OffsetCommitRequestPartition, now: int) -> OffsetAndMetadata:
-    retention = call.request.retention_time_ms
+    retention = call.request.retention_time_ms  # for ever is often the largest number; Kafka's sum goes beyond its end
     stamped = call.version == 1 and partition.commit_timestamp != -1
     return OffsetAndMetadata(
         partition.committed_offset,
         partition.committed_leader_epoch,
         partition.committed_metadata or "",
         partition.commit_timestamp if stamped else now,
-        now + retention if 2 <= call.version <= 4 and retention != -1 else None,
+        min(now + retention, MAX_INT64) if 2 <= call.version <= 4 and retention != -1 else None,
     )
 
 

@@ -23,6 +23,7 @@ from broker.requests.authorization import Operation, ResourceType
 from broker.requests.leader_hints import current_leader, endpoints
 from broker.requests.registry import Call, api
 from broker.transactions.verifier import producer_error
+from log.records.batch import ATTRIBUTES_OFFSET, HEADER_SIZE, MAGIC_OFFSET
 from log.records.validation import AppendOrigin
 from log.topic_partition import TopicPartition
 from network.protocol.api import ApiKey
@@ -44,8 +45,7 @@ _NONE = ErrorCode.NONE
 _KNOWS_ABORTABLE_VERSION = 11
 
 # Places in the header of a batch of format 2.
-_LENGTH_AT, _MAGIC_AT, _ATTRIBUTES_AT = 8, 16, 22
-_HEADER_SIZE = 61
+_LENGTH_AT, _ATTRIBUTES_AT = 8, ATTRIBUTES_OFFSET + 1
 _TRANSACTIONAL_BIT = 0x10
 _CODEC_MASK, _ZSTD = 0x07, 4
 _INT = Struct(">i").unpack_from
@@ -89,7 +89,7 @@ def handle(call: Call[ProduceRequest]) -> None:
             number, records = data.index, data.records or b""
             tp = TopicPartition(name, number)
             size = len(records)
-            attributes = records[_ATTRIBUTES_AT] if size >= _HEADER_SIZE and records[_MAGIC_AT] == 2 else None
+            attributes = records[_ATTRIBUTES_AT] if size >= HEADER_SIZE and records[MAGIC_OFFSET] == 2 else None
             if attributes and attributes & _TRANSACTIONAL_BIT:
                 transactional.append(tp)
             if denied:

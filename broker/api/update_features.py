@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from broker.requests.authorization import Operation
 from broker.requests.cluster_action import require_cluster
-from broker.requests.controller_only import is_controller
 from broker.requests.registry import Call, api
 from network.protocol.api import ApiKey
 from network.protocol.errors import ApiError, ErrorCode
@@ -17,6 +16,6 @@ from network.protocol.messages.update_features import UpdateFeaturesRequest
 @api(ApiKey.UPDATE_FEATURES, versions=(0, 1))
 def handle(call: Call[UpdateFeaturesRequest]) -> None:
     require_cluster(call, Operation.ALTER)
-    if not is_controller(call):
+    if not call.broker.is_controller:
         raise ApiError(ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_CONTROLLER.message)
     call.broker.controller.update_features(call.request, call.version, call.respond)

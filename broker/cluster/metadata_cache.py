@@ -15,6 +15,7 @@ from typing import NamedTuple
 from log.topic_partition import TopicPartition
 from network.protocol.messages.update_metadata import UpdateMetadataPartitionState, UpdateMetadataRequest
 from network.protocol.uuids import ZERO_UUID
+from timer.sharing import shared
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +44,17 @@ class LiveBroker:
         return None if address is None else Node(self.id, address[0], address[1], self.rack)
 
 
-Partitions = dict[int, UpdateMetadataPartitionState]
+class PartitionMetadata(NamedTuple):
+    """What is told to clients of one partition. One object stands for all partitions of which the same is true."""
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...]
+    offline_replicas: tuple[int, ...]
+
+
+Partitions = dict[int, PartitionMetadata]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +73,7 @@ class MetadataSnapshot:
     def topic_id(self, topic: str) -> bytes:
         return self.topic_ids.get(topic, ZERO_UUID)
 
-    def partition(self, topic: str, partition: int) -> UpdateMetadataPartitionState | None:
+    def partition(self, topic: str, partition: int) -> PartitionMetadata | None:
         partitions = self.topics.get(topic)
         return None if partitions is None else partitions.get(partition)
 
@@ -107,7 +118,7 @@ class MetadataCache:
     def topic_name(self, topic_id: bytes) -> str | None:
         return self.snapshot.topic_names.get(topic_id)
 
-    def partition_state(self, topic: str, partition: int) -> UpdateMetadataPartitionState | None:
+    def partition_state(self, topic: str, partition: int) -> PartitionMetadata | None:
         return self.snapshot.partition(topic, partition)
 
     def partition_count(self, topic: str) -> int | None:
@@ -235,5 +246,13 @@ def _merge_states(
                 del topics[topic]
                 copied.discard(topic)
         else:
-            partitions[partition] = state
+            partitions[partition] = shared(
+                PartitionMetadata(
+                    state.leader,
+                    state.leader_epoch,
+                    tuple(state.isr),
+                    tuple(state.replicas),
+                    tuple(state.offline_replicas),
+                )
+            )
     return topics

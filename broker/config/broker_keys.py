@@ -234,6 +234,7 @@ _KEYS = (
     ConfigKey("odradek.log.file.max.bytes", LONG, str(100 << 20), LOW, rule=at_least(4096), internal=True),
     ConfigKey("odradek.log.format", STRING, "text", LOW, rule=one_of("text", "json"), internal=True),
     ConfigKey("odradek.log.log4j.file", STRING, None, LOW, internal=True),
+    ConfigKey("odradek.log.message.downconversion.process", BOOLEAN, "true", LOW, internal=True),
     ConfigKey("odradek.metrics.partitions", BOOLEAN, "true", LOW, internal=True),
     ConfigKey("odradek.sasl.login.timeout.ms", INT, "-1", MEDIUM, rule=at_least(-1), internal=True),
     ConfigKey("offsets.commit.required.acks", SHORT, "-1", HIGH),

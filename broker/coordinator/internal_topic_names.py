@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
+from broker.java_hash import absolute, string_hash
+
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTION_TOPIC = "__transaction_state"
 SHARE_TOPIC = "__share_group_state"
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTION_TOPIC, SHARE_TOPIC})
 """Topics that clients can't write to, and that Metadata marks as internal."""
 
+_SHORT = 128
+"""Characters of a key whose hash is kept: what clients name may be 32 KB long, and a cache is bounded in bytes, too."""
+
 
 def partition_for(key: str, partitions: int) -> int:
     """The partition that keeps a group id or a transactional id: Java's string hash, made positive."""
-    value = 0
-    encoded = key.encode("utf-16-be", "surrogatepass")
-    for high, low in zip(encoded[::2], encoded[1::2], strict=True):
-        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
-    if value >= 0x80000000:
-        value = 0x100000000 - value
-    return 0 if value == 0x80000000 else value % partitions
+    return (_cached_place(key) if len(key) <= _SHORT else _place(key)) % partitions
+
+
+def _place(key: str) -> int:
+    return absolute(string_hash(key))
+
+
+_cached_place = lru_cache(maxsize=4096)(_place)
+"""Every commit, heartbeat and transaction asks for it several times."""

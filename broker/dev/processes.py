@@ -110,15 +110,22 @@ class ManagedProcess:
 # Below the range from which systems take the ports of outgoing connections: one of those could be in use again
 # before its new owner has bound it.
 PORTS = range(10_000, 32_768)
+_given: set[int] = set()
 
 
 def free_ports(count: int, host: str = "127.0.0.1", *, consecutive: bool = False) -> list[int]:
-    """Ports that nobody listens on at the moment, all different, or one behind the other. Raises CommandError."""
+    """Ports that nobody listens on at the moment, all different, or one behind the other. Raises CommandError.
+
+    None is given a second time soon: who got it may not listen yet.
+    """
     chance = SystemChance()
+    if len(_given) > len(PORTS) // 2:
+        _given.clear()
     for _ in range(1000):
         start = chance.choice(PORTS[: len(PORTS) - count])
         ports = list(range(start, start + count)) if consecutive else chance.sample(PORTS, count)
-        if all(_is_free(host, port) for port in ports):
+        if _given.isdisjoint(ports) and all(_is_free(host, port) for port in ports):
+            _given.update(ports)
             return ports
     raise CommandError(f"no {count} free ports on {host}")
 

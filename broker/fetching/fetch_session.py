@@ -8,14 +8,15 @@ full, old sessions give way, and a newcomer that ranks below all of them is serv
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from broker.replication.results import FetchPartitionData, LogReadResult
+from broker.fetching.standby import Standby
+from broker.replication.results import FetchPartitionData
+from log.topic_partition import TopicPartition
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.fetch import PartitionData
-from network.protocol.uuids import ZERO_UUID
 from timer.chance import Chance
 from timer.clock import Clock
 from timer.metrics import Metrics
@@ -44,15 +45,40 @@ class PartitionKey(NamedTuple):
 
 
 class CachedPartition:
-    """One partition in a session: what is wanted and what was last sent."""
+    """One partition in a session: what is wanted and what was last sent.
 
-    __slots__ = ("high_watermark", "key", "log_start_offset", "wanted")
+    In a follower's session it is also what a `RemoteReplica` holds while the partition rests.
+    """
+
+    __slots__ = ("high_watermark", "key", "left_ms", "log_start_offset", "standby", "wanted")
 
     def __init__(self, key: PartitionKey, wanted: FetchPartitionData) -> None:
         self.key = key
         self.wanted = wanted
         self.high_watermark = -1
         self.log_start_offset = -1
+        self.standby: Standby[CachedPartition] | None = None
+        """That of its session if it is a follower's, and while it is in it."""
+        self.left_ms = 0
+
+    @property
+    def topic_partition(self) -> TopicPartition | None:
+        topic, _, number = self.key
+        return None if topic is None else TopicPartition(topic, number)
+
+    @property
+    def is_member(self) -> bool:
+        return self.standby is not None
+
+    @property
+    def fetched_ms(self) -> int:
+        standby = self.standby
+        return self.left_ms if standby is None else standby.fetched_ms
+
+    def end(self, topic_partition: TopicPartition) -> None:
+        standby = self.standby
+        if standby is not None:
+            standby.wake(self, topic_partition)
 
     def maybe_update(self, answer: PartitionData, *, update: bool) -> bool:
         """Whether the fetcher has to hear of `answer`; with `update`, remember that it did."""
@@ -93,6 +119,7 @@ class FetchSession:
         "lock",
         "partitions",
         "privileged",
+        "standby",
         "uses_topic_ids",
     )
 
@@ -103,7 +130,9 @@ class FetchSession:
         partitions: dict[tuple[str | bytes, int], CachedPartition],
         uses_topic_ids: bool,
         now_ms: int,
+        standby: Standby[CachedPartition] | None = None,
     ) -> None:
+        """`standby` is that of a follower's session, with all of `partitions` active."""
         self.id = session_id
         self.lock = threading.Lock()
         self.privileged = privileged
@@ -113,6 +142,9 @@ class FetchSession:
         self.last_used_ms = now_ms
         self.epoch = 1
         self.cached_size = len(partitions)
+        self.standby = standby
+        for cached in partitions.values():
+            cached.standby = standby
 
     def identity(self, key: PartitionKey) -> tuple[str | bytes, int]:
         if self.uses_topic_ids:
@@ -120,14 +152,22 @@ class FetchSession:
         return key.topic or "", key.partition
 
     def apply(self, wanted: Iterable[Wanted], forgotten: Iterable[PartitionKey]) -> None:
+        standby = self.standby
         for key, request in wanted:
             cached = self.partitions.get(self.identity(key))
             if cached is None:
-                self.partitions[self.identity(key)] = CachedPartition(key, request)
+                cached = self.partitions[self.identity(key)] = CachedPartition(key, request)
+                cached.standby = standby
             else:
                 cached.wanted = request
+            if standby is not None:
+                standby.active[cached] = None
         for key in forgotten:
-            self.partitions.pop(self.identity(key), None)
+            cached = self.partitions.pop(self.identity(key), None)
+            if cached is not None and standby is not None:
+                cached.left_ms = standby.fetched_ms
+                cached.standby = None
+                standby.active.pop(cached, None)
 
 
 @dataclass(slots=True)
@@ -205,6 +245,9 @@ class FetchSessionCache:
         metrics.gauge(group, type_, "NumIncrementalFetchPartitionsCached", lambda: float(self.num_partitions))
         metrics.gauge(group, type_, "IncrementalFetchSessionEvictionsPerSec", lambda: float(self.evictions))
 
+    def wall_ms(self) -> int:
+        return self._clock.wall_ms()
+
     @property
     def num_sessions(self) -> int:
         return sum(len(shard.sessions) for shard in self._shards)
@@ -248,178 +291,11 @@ class FetchSessionCache:
             session_id = self._chance.randrange(shard.first_id, shard.last_id + 1)
             while session_id in shard.sessions:
                 session_id = self._chance.randrange(shard.first_id, shard.last_id + 1)
-            session = FetchSession(session_id, privileged, partitions, uses_topic_ids, now)
+            standby = Standby(partitions.values(), self._clock.wall_ms()) if privileged else None
+            session = FetchSession(session_id, privileged, partitions, uses_topic_ids, now, standby)
             shard.sessions[session_id] = session
             shard.num_partitions += session.cached_size
             return session_id
 
 
-Answer = tuple[PartitionKey, PartitionData]
 Wanted = tuple[PartitionKey, FetchPartitionData]
-
-
-class FetchContext:
-    """How one request relates to sessions: which partitions it reads, and how its answer is shaped.
-
-    `error` is set when the request's session id or epoch does not fit; then there is nothing to read.
-    """
-
-    error = ErrorCode.NONE
-
-    def partitions(self) -> Iterable[Wanted]:
-        """What to read, in order."""
-        raise NotImplementedError
-
-    def is_known(self, key: PartitionKey, result: LogReadResult) -> bool:
-        """Whether `finish` would leave out the answer of a read that found nothing, so that it need not be made."""
-        return False
-
-    def finish(self, answers: Sequence[Answer]) -> tuple[ErrorCode, int, Sequence[Answer]]:
-        """(top-level error, session id, what to send of `answers`); updates the session."""
-        raise NotImplementedError
-
-    def throttled(self) -> int:
-        """The session id of an empty, throttled answer."""
-        return INVALID_SESSION_ID
-
-
-class SessionErrorContext(FetchContext):
-    def __init__(self, error: ErrorCode) -> None:
-        self.error = error
-
-    def partitions(self) -> Iterable[Wanted]:
-        return ()
-
-    def finish(self, answers: Sequence[Answer]) -> tuple[ErrorCode, int, Sequence[Answer]]:
-        return self.error, INVALID_SESSION_ID, ()
-
-
-class SessionlessContext(FetchContext):
-    """A full fetch that wants no session."""
-
-    def __init__(self, wanted: Sequence[Wanted]) -> None:
-        self._wanted = wanted
-
-    def partitions(self) -> Iterable[Wanted]:
-        return self._wanted
-
-    def finish(self, answers: Sequence[Answer]) -> tuple[ErrorCode, int, Sequence[Answer]]:
-        return ErrorCode.NONE, INVALID_SESSION_ID, answers
-
-
-class FullContext(SessionlessContext):
-    """A full fetch that asks for a session; it is made while the answer is."""
-
-    def __init__(
-        self, wanted: Sequence[Wanted], cache: FetchSessionCache, privileged: bool, uses_topic_ids: bool
-    ) -> None:
-        super().__init__(wanted)
-        self._cache = cache
-        self._privileged = privileged
-        self._uses_topic_ids = uses_topic_ids
-
-    def finish(self, answers: Sequence[Answer]) -> tuple[ErrorCode, int, Sequence[Answer]]:
-        wanted = dict(self._wanted)
-        cached: dict[tuple[str | bytes, int], CachedPartition] = {}
-        for key, answer in answers:
-            entry = CachedPartition(key, wanted[key])
-            entry.maybe_update(answer, update=True)
-            identity: tuple[str | bytes, int]
-            identity = (key.topic_id if self._uses_topic_ids else key.topic or "", key.partition)
-            cached[identity] = entry
-        return ErrorCode.NONE, self._cache.maybe_create(self._privileged, cached, self._uses_topic_ids), answers
-
-
-class IncrementalContext(FetchContext):
-    """A request within a session; the answer leaves out what has not changed."""
-
-    def __init__(self, session: FetchSession, epoch: int, wanted: Sequence[Wanted]) -> None:
-        self._session = session
-        self._epoch = epoch
-        self._wanted = wanted
-
-    def partitions(self) -> Iterable[Wanted]:
-        return self._wanted
-
-    def is_known(self, key: PartitionKey, result: LogReadResult) -> bool:
-        # Without the lock: only `finish` changes what was sent, and it refuses all but the newest request.
-        cached = self._session.partitions.get(self._session.identity(key))
-        return cached is None or (
-            cached.high_watermark == result.high_watermark and cached.log_start_offset == result.log_start_offset
-        )
-
-    def finish(self, answers: Sequence[Answer]) -> tuple[ErrorCode, int, Sequence[Answer]]:
-        session = self._session
-        with session.lock:
-            if session.epoch != next_epoch(self._epoch):
-                return ErrorCode.INVALID_FETCH_SESSION_EPOCH, session.id, ()
-            sent = []
-            for key, answer in answers:
-                identity = session.identity(key)
-                cached = session.partitions.get(identity)
-                if cached is None or not cached.maybe_update(answer, update=True):
-                    continue
-                sent.append((key, answer))
-                if answer.records is not None and len_of(answer.records) > 0:
-                    # What returned data goes to the end, so that it does not starve the others.
-                    del session.partitions[identity]
-                    session.partitions[identity] = cached
-            return ErrorCode.NONE, session.id, sent
-
-    def throttled(self) -> int:
-        return self._session.id
-
-
-class FetchManager:
-    """Decides what kind of fetch a request is."""
-
-    def __init__(self, cache: FetchSessionCache) -> None:
-        self._cache = cache
-
-    def size_of(self, session_id: int) -> int:
-        """Partitions of a session, 0 of one that there is not."""
-        session = self._cache.get(session_id)
-        return 0 if session is None else session.cached_size
-
-    def context(
-        self,
-        version: int,
-        session_id: int,
-        epoch: int,
-        privileged: bool,
-        wanted: Sequence[Wanted],
-        forgotten: Sequence[PartitionKey],
-        resolve: Callable[[bytes], str | None],
-    ) -> FetchContext:
-        """The context of a request; `resolve` finds the name of a topic id that was unknown earlier."""
-        cache = self._cache
-        if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            if session_id != INVALID_SESSION_ID:
-                cache.remove(session_id)
-            if epoch == FINAL_EPOCH:
-                return SessionlessContext(wanted)
-            return FullContext(wanted, cache, privileged, version >= 13)
-        session = cache.get(session_id)
-        if session is None:
-            return SessionErrorContext(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        with session.lock:
-            if session.epoch != epoch:
-                return SessionErrorContext(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
-            if session.uses_topic_ids != (version >= 13):
-                return SessionErrorContext(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-            session.apply(wanted, forgotten)
-            session.epoch = next_epoch(epoch)
-            empty = not session.partitions
-            to_read = []
-            for cached in session.partitions.values():
-                key = cached.key
-                if key.topic is None and key.topic_id != ZERO_UUID:
-                    name = resolve(key.topic_id)
-                    if name is not None:
-                        key = cached.key = key._replace(topic=name)
-                to_read.append((key, cached.wanted))
-        if empty:
-            cache.remove(session_id)
-            return SessionlessContext(())
-        cache.touch(session)
-        return IncrementalContext(session, epoch, to_read)

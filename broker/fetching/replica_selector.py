@@ -73,7 +73,7 @@ class ReplicaSelector:
                     and replica.log_end_offset >= data.fetch_offset
                     and replica.log_start_offset <= data.fetch_offset
                 ):
-                    lag = now - replica.last_caught_up_ms
+                    lag = now - replica.caught_up_ms
                     views.append(ReplicaView(broker_id, self._rack(broker_id, client), replica.log_end_offset, lag))
             chosen = self._choose(client.rack, leader, views)
             has_listener = self._metadata_cache.broker_node(chosen.broker_id, client.listener_name) is not None

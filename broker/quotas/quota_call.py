@@ -55,6 +55,10 @@ class QuotaCall(Call[Any]):
             self.start_throttle(delay)
         super().respond(response)
 
+    def pause(self, pause_ms: int) -> None:
+        """Not beside a quota's: of two the longer one counts."""
+        self.throttle_time_ms = max(self.throttle_time_ms, pause_ms)
+
     def _charge(self, response: Any | None) -> None:
         self._charged = True
         waits = [(self.throttle_time_ms, self._quotas.mutation)]

@@ -265,7 +265,7 @@ class RoleChanges:
         for tp, (_, delete) in accepted.items():
             if delete:
                 manager.remove_partition(tp)
-        manager.drop_metrics_of({tp.topic for tp, (_, delete) in accepted.items() if delete})
+        manager.forget_topics({tp.topic for tp, (_, delete) in accepted.items() if delete})
         for tp in accepted:
             manager.delayed.check_produce_and_fetch(tp)
         for tp, (_, delete) in accepted.items():

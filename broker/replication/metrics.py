@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from log.errors import RecordFault
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ErrorCode
-from timer.metrics import Meter, Metrics
+from timer.metrics import NULL_METRICS, Meter, Metrics
 
 T = TypeVar("T")
 
@@ -77,12 +77,16 @@ class TopicMeters:
 class ReplicaMetrics:
     """Everything the replica manager marks. Per-topic meters are made on first use, removed with the topic.
 
+    `has_topic` says whether a topic has a partition here. One that has none gets no meters: clients go on asking for a
+    topic that is gone, what they asked before may be counted after it, and nothing would remove them again.
+
     What every request counts (`appended`, `fetch_requested`, `sent`) is noted, and given to the meters of the topic and
     of all topics by `flush`; who notes more than `_PENDING_BOUND` flushes.
     """
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, has_topic: Callable[[str], bool] = lambda topic: True) -> None:
         self._metrics = metrics
+        self._has_topic = has_topic
         # Lock-free: a deque takes and gives single entries in one step.
         self._appends: deque[tuple[str, int, int]] = deque()
         self._reads: deque[str | tuple[str, int]] = deque()
@@ -90,6 +94,8 @@ class ReplicaMetrics:
         self._flush_lock = threading.Lock()
         self.all_topics = TopicMeters(metrics, None)
         self._topics: dict[str, TopicMeters] = {}
+        self._topics_lock = threading.Lock()
+        self._nowhere = TopicMeters(NULL_METRICS, None)
         self._refused = {fault: metrics.meter(_SERVER, _TOPIC, fault.value) for fault in RecordFault}
         self.expands = metrics.meter(_SERVER, "ReplicaManager", "IsrExpandsPerSec")
         self.shrinks = metrics.meter(_SERVER, "ReplicaManager", "IsrShrinksPerSec")
@@ -104,10 +110,14 @@ class ReplicaMetrics:
         )
 
     def topic(self, topic: str) -> TopicMeters:
+        """Its meters; of a topic that is not here some that keep nothing."""
         meters = self._topics.get(topic)
         if meters is None:
-            # Lock-free: two threads may both make them, of the same meters.
-            meters = self._topics[topic] = TopicMeters(self._metrics, topic)
+            # Looked and made in one step, so that a topic that goes meanwhile takes them along.
+            with self._topics_lock:
+                if not self._has_topic(topic):
+                    return self._nowhere
+                meters = self._topics[topic] = TopicMeters(self._metrics, topic)
         return meters
 
     def appended(self, topic: str, size: int, messages: int) -> None:
@@ -179,9 +189,11 @@ class ReplicaMetrics:
         return self.topic(topic), self.all_topics
 
     def produce_expired_for(self, tp: TopicPartition) -> Meter:
-        return self._metrics.meter(
-            _SERVER, "DelayedProduceMetrics", "ExpiresPerSec", topic=tp.topic, partition=str(tp.partition)
-        )
+        with self._topics_lock:
+            metrics = self._metrics if self._has_topic(tp.topic) else NULL_METRICS
+            return metrics.meter(
+                _SERVER, "DelayedProduceMetrics", "ExpiresPerSec", topic=tp.topic, partition=str(tp.partition)
+            )
 
     def remove_partition(self, tp: TopicPartition) -> None:
         self._metrics.remove(
@@ -189,12 +201,14 @@ class ReplicaMetrics:
         )
 
     def remove_topic(self, topic: str) -> None:
+        """It has no partition here any more."""
         self.flush()
-        self._topics.pop(topic, None)
-        for name in ("BytesIn", "BytesOut", "BytesRejected", "MessagesIn", "TotalProduceRequests", "TotalFetchRequests",
-                     "FailedProduceRequests", "FailedFetchRequests", "ProduceMessageConversions",
-                     "FetchMessageConversions"):  # fmt: skip
-            self._metrics.remove(_SERVER, _TOPIC, f"{name}PerSec", topic=topic)
+        with self._topics_lock:
+            self._topics.pop(topic, None)
+            for name in ("BytesIn", "BytesOut", "BytesRejected", "MessagesIn", "TotalProduceRequests",
+                         "TotalFetchRequests", "FailedProduceRequests", "FailedFetchRequests",
+                         "ProduceMessageConversions", "FetchMessageConversions"):  # fmt: skip
+                self._metrics.remove(_SERVER, _TOPIC, f"{name}PerSec", topic=topic)
 
 
 def _taken(noted: deque[T]) -> list[T]:

@@ -27,6 +27,7 @@ from log.topic_partition import TopicPartition
 from network.protocol.errors import ApiError, ErrorCode
 from network.protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
 from network.protocol.uuids import ZERO_UUID
+from timer.sharing import shared
 
 logger = logging.getLogger(__name__)
 
@@ -139,6 +140,7 @@ class Partition:
             is_new_epoch = state.leader_epoch > self.leader_epoch
             self.controller_epoch = state.controller_epoch
             self._use_assignment(state)
+            self.take(IsrEvent.LEADS, _told(state, LeaderRecoveryState.RECOVERED))
             local = self.environment.broker_id
             for broker_id in list(self.remote_replicas):
                 if broker_id not in self.assignment:
@@ -146,7 +148,6 @@ class Partition:
             for broker_id in self.assignment:
                 if broker_id != local and broker_id not in self.remote_replicas:
                     self.remote_replicas[broker_id] = RemoteReplica(broker_id)
-            self.take(IsrEvent.LEADS, _told(state, LeaderRecoveryState.RECOVERED))
             log = self._ensure_log(topic_id, is_new=state.is_new)
             if is_new_epoch:
                 epoch_start = log.log_end_offset
@@ -179,8 +180,8 @@ class Partition:
             is_new_epoch = state.leader_epoch > self.leader_epoch
             self.controller_epoch = state.controller_epoch
             self._use_assignment(state)
-            self.remote_replicas.clear()
             self.take(IsrEvent.FOLLOWS, _told(state, LeaderRecoveryState(state.leader_recovery_state)))
+            self.remote_replicas.clear()
             log = self._ensure_log(topic_id, is_new=state.is_new)
             if is_new_epoch:
                 logger.info(
@@ -200,9 +201,9 @@ class Partition:
             self._ensure_log(topic_id, is_new=state.is_new)
 
     def _use_assignment(self, state: LeaderAndIsrPartitionState) -> None:
-        self.assignment = tuple(state.replicas)
-        self.adding_replicas = tuple(state.adding_replicas)
-        self.removing_replicas = tuple(state.removing_replicas)
+        self.assignment = shared(tuple(state.replicas))
+        self.adding_replicas = shared(tuple(state.adding_replicas))
+        self.removing_replicas = shared(tuple(state.removing_replicas))
 
     def _ensure_log(self, topic_id: bytes, *, is_new: bool) -> PartitionLog:
         if self.log is None:
@@ -265,6 +266,7 @@ class Partition:
                     f"requirement of {self.effective_min_isr} for partition {self.topic_partition}",
                 )
             info = appends.append_as_leader(log, records, self.leader_epoch, origin, guard)
+            self.end_rests()
             return info, self.maybe_advance_high_watermark()
 
     def append_as_follower(self, records: Any, *, is_future: bool = False) -> LogAppendInfo | None:
@@ -360,9 +362,10 @@ class Partition:
                 if not (caught_up and environment.is_alive(broker_id)):
                     continue
             candidate = replica.log_end_offset_metadata
-        if candidate.message_offset < 0:
+        if candidate.message_offset < 0 or log.maybe_increment_high_watermark(candidate) is None:
             return False
-        return log.maybe_increment_high_watermark(candidate) is not None
+        self.end_rests()
+        return True
 
     def recheck_high_watermark(self) -> None:
         """Move the high watermark where only time, or the end of a broker, has freed it: no fetch need ever follow."""
@@ -403,9 +406,16 @@ class Partition:
 
         Nothing else sets its state. Raises IllegalIsrEventError, and changes nothing, for what cannot happen now.
         """
+        self.end_rests()
         effect, self.isr_state = transition(self.isr_state, event, told)
         return effect
 
+    def end_rests(self) -> None:
+        """Under `lock`: followers whose fetches left the partition out have to look at it again, or to be told."""
+        for replica in self.remote_replicas.values():
+            if replica.rest is not None:
+                replica.end_rest(self.topic_partition)
+
 
 def _told(state: LeaderAndIsrPartitionState, recovery: LeaderRecoveryState) -> LeaderAndIsr:
-    return LeaderAndIsr(state.leader, state.leader_epoch, tuple(state.isr), recovery, state.partition_epoch)
+    return LeaderAndIsr(state.leader, state.leader_epoch, shared(tuple(state.isr)), recovery, state.partition_epoch)

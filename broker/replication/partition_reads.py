@@ -179,6 +179,7 @@ def delete_records(partition: Partition, requested_offset: int) -> tuple[int, in
         if offset < 0 or offset > log.high_watermark:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
         log.maybe_increment_log_start_offset(offset, "client delete records deletion")
+        partition.end_rests()
         return offset, partition.low_watermark()
 
 

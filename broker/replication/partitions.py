@@ -32,6 +32,24 @@ class Partitions:
         self.state_change_lock = threading.RLock()
         self.slots: dict[TopicPartition, Partition | OfflineSlot] = {}
         self._is_known = is_known
+        self._of_topic: dict[str, int] = {}
+
+    def put(self, tp: TopicPartition, slot: Partition | OfflineSlot) -> None:
+        """Make or replace a slot. Call under the state change lock."""
+        if tp not in self.slots:
+            self._of_topic[tp.topic] = self._of_topic.get(tp.topic, 0) + 1
+        self.slots[tp] = slot
+
+    def remove(self, tp: TopicPartition) -> Partition | OfflineSlot | None:
+        """Take a slot out, which is returned if there was one. Call under the state change lock."""
+        slot = self.slots.pop(tp, None)
+        if slot is not None:
+            left = self._of_topic[tp.topic] - 1
+            if left:
+                self._of_topic[tp.topic] = left
+            else:
+                del self._of_topic[tp.topic]
+        return slot
 
     def online(self) -> list[Partition]:
         return [slot for slot in list(self.slots.values()) if isinstance(slot, Partition)]
@@ -39,6 +57,10 @@ class Partitions:
     def leaders(self) -> list[Partition]:
         """The online partitions that this broker leads."""
         return [each for each in self.online() if each.leader_id == each.environment.broker_id]
+
+    def has_topic(self, topic: str) -> bool:
+        """Whether there is a slot of any of its partitions. Asked for each request of a topic that is not here."""
+        return topic in self._of_topic
 
     def get(self, tp: TopicPartition) -> Partition | None:
         """The online partition, else `None`."""

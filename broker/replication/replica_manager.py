@@ -34,7 +34,7 @@ from broker.replication.results import (
     PartitionAppendResult,
 )
 from broker.replication.waiting.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsCallback
-from broker.replication.waiting.delayed_fetch import DelayedFetch, FetchCallback
+from broker.replication.waiting.delayed_fetch import DelayedFetch, FetchCallback, Standby
 from broker.replication.waiting.delayed_produce import DelayedProduce, ProduceCallback
 from broker.replication.waiting.purgatories import DelayedOperations
 from broker.requests.action_queue import ActionQueue
@@ -166,28 +166,36 @@ class ReplicaManager:
 
     def add_partition(self, tp: TopicPartition) -> Partition:
         """Make the slot of a partition that is new here. Call under the state change lock."""
-        partition = self.partitions.slots[tp] = Partition(tp, self)
+        partition = Partition(tp, self)
+        self.partitions.put(tp, partition)
         self._partition_metrics.add(partition)
         return partition
 
     def mark_offline(self, tp: TopicPartition) -> None:
         """Its log directory failed. Call under the state change lock."""
-        self.partitions.slots[tp] = OFFLINE
+        self.partitions.put(tp, OFFLINE)
         self._partition_metrics.remove(tp)
 
     def remove_partition(self, tp: TopicPartition) -> None:
         """Forget a partition that is deleted here. Call under the state change lock."""
         self.log_dir_moves.stop([tp])
-        slot = self.partitions.slots.pop(tp, None)
+        slot = self.partitions.remove(tp)
         self._partition_metrics.remove(tp)
         self.metrics.remove_partition(tp)
         if isinstance(slot, Partition):
             slot.clear()
 
-    def drop_metrics_of(self, topics: set[str]) -> None:
-        """Remove the meters of those of `topics` that have no partition here any more."""
-        for topic in topics - {tp.topic for tp in self.partitions.slots}:
+    def forget_topics(self, topics: set[str]) -> None:
+        """Drop what is kept of those of `topics` that have no partition here any more.
+
+        The throttle of a topic that is elsewhere stays: a replica may come back before its configs change again.
+        """
+        for topic in topics:
+            if self.partitions.has_topic(topic):
+                continue
             self.metrics.remove_topic(topic)
+            if self.metadata_cache.partition_count(topic) is None:
+                self.traffic.throttles.forget(topic)
 
     def handle_log_dir_failure(self, directory: str) -> None:
         """Take the partitions of a failed directory offline; they stay so until the broker restarts."""
@@ -325,11 +333,20 @@ class ReplicaManager:
 
     # ------------------------------------------------------------------ fetch
 
-    def fetch_messages(self, params: FetchParams, entries: Sequence[FetchEntry], callback: FetchCallback) -> None:
-        """Read; answer at once if there is enough or anything to report, else wait in the purgatory."""
+    def fetch_messages(
+        self,
+        params: FetchParams,
+        entries: Sequence[FetchEntry],
+        callback: FetchCallback,
+        standby: Standby | None = None,
+    ) -> None:
+        """Read; answer at once if there is enough or anything to report, else wait in the purgatory.
+
+        With `standby` other partitions may wake meanwhile; reading them is left to the callback.
+        """
         results = self.read_from_log(params, entries, update_followers=True)
         size = 0
-        urgent = params.max_wait_ms <= 0 or not entries
+        urgent = params.max_wait_ms <= 0 or (not entries and standby is None)
         for _, result in results:
             size += result.size
             if (
@@ -344,11 +361,17 @@ class ReplicaManager:
         for _, result in results:
             result.release()
         positions = [result.fetch_offset_metadata for _, result in results]
-        operation = DelayedFetch(params, entries, positions, self, callback)
+        # A tuple: the callback may add to its own list what has woken, while a check still looks at these.
+        operation = DelayedFetch(params, tuple(entries), positions, self, callback, standby)
         keys: list[TopicPartition | FollowerKey] = [tp for tp, _ in entries]
         if params.replica_id >= 0:
             keys.append(FollowerKey(params.replica_id))
-        self.delayed.fetch.try_complete_else_watch(operation, keys, has_looked=True)
+        fetches = self.delayed.fetch
+        if fetches.try_complete_else_watch(operation, keys, has_looked=True) or standby is None:
+            return
+        standby.wait(operation, fetches.watch)
+        if not operation.is_completed and standby.woken():
+            operation.safe_try_complete()  # it woke before there was anything to be watched
 
     def expect_followers(self, partitions: Sequence[Partition]) -> None:
         """This broker leads `partitions` anew: the waits of their followers end, whose next fetch begins with them."""
@@ -356,12 +379,15 @@ class ReplicaManager:
             self.delayed.check_fetches_of(key)
 
     def read_from_log(
-        self, params: FetchParams, entries: Sequence[FetchEntry], update_followers: bool
+        self, params: FetchParams, entries: Sequence[FetchEntry], update_followers: bool, read_before: int = 0
     ) -> list[tuple[TopicPartition, LogReadResult]]:
-        """Read every entry in order within the byte limits; the first non-empty one may exceed them."""
+        """Read every entry in order within the byte limits; the first non-empty one may exceed them.
+
+        `read_before` are bytes that the answer has already.
+        """
         now = self.clock.wall_ms() if params.replica_id >= 0 else 0
-        limit = params.max_bytes
-        min_one_message = not params.hard_max_bytes
+        limit = max(0, params.max_bytes - read_before)
+        min_one_message = not params.hard_max_bytes and not read_before
         slots = self.partitions.slots if params.replica_id >= 0 else None
         idle: dict[str, int] = {}
         results = []

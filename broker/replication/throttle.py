@@ -97,6 +97,10 @@ class ReplicationThrottles:
 
         self._each(follow)
 
+    def forget(self, topic: str) -> None:
+        """It is deleted, which takes its configs along without telling anybody."""
+        self.on_topic_config(topic, {})
+
     def _each(self, action: Callable[[str, ReplicationQuota], None]) -> None:
         action("leader", self.leader)
         action("follower", self.follower)

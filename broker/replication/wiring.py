@@ -72,7 +72,7 @@ def make_replica_manager(
         zk_isr.start()
         alter_partition = zk_isr
     partitions = Partitions(metadata_cache.contains)
-    replica_metrics = ReplicaMetrics(metrics)
+    replica_metrics = ReplicaMetrics(metrics, partitions.has_topic)
     traffic = ReplicaTraffic(partitions, ReplicationThrottles(config, clock, metrics), replica_metrics)
     side = FollowerSide(partitions, traffic, config.version, delayed.fetch.check_and_complete)
     selector_class = config.get_optional_str("replica.selector.class")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from broker.fetching.conversion_queue import RunConversion, run_at_once
 from broker.requests.action_queue import ActionQueue
 from broker.requests.start_gate import StartGate
 from timer.worker import Workers
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from broker.config.admin import ConfigAdmin
     from broker.config.kafka_config import KafkaConfig
     from broker.config.view import ConfigView
-    from broker.fetching.fetch_session import FetchManager
+    from broker.fetching.fetch_contexts import FetchManager
     from broker.groups.coordinator import GroupCoordinator
     from broker.metrics import MetricsRegistry
     from broker.quotas.quotas import Quotas
@@ -107,10 +108,17 @@ class BrokerContext:
         """Every thread of this broker that serves no connection; `BrokerServer` makes them visible in its metrics."""
         self.broker_epoch = -1
         self.features = Features()
+        self.run_conversion: RunConversion = run_at_once
+        """Where records are converted for old consumers."""
         self.coordinator_hooks: dict[str, CoordinatorHooks] = {}
         """By the name of the internal topic."""
         self.partition_deletion_listeners: list[Callable[[list[TopicPartition]], None]] = []
         """Told of partitions that were deleted from the metadata."""
+
+    @property
+    def is_controller(self) -> bool:
+        """Whether this broker is the active controller."""
+        return self.controller is not None and self.controller.is_active
 
     def topic_purgatory_check(self, topics: set[str]) -> None:
         self.topic_admin.check_waiting(topics)

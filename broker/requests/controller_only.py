@@ -11,13 +11,7 @@ from broker.requests.registry import Call
 from network.protocol.errors import ApiError, ErrorCode
 
 
-def is_controller(call: Call[Any]) -> bool:
-    """Whether this broker is the active controller."""
-    controller = call.broker.controller
-    return controller is not None and controller.is_active
-
-
 def require_controller(call: Call[Any]) -> None:
     """Raises NOT_CONTROLLER on any other broker."""
-    if not is_controller(call):
+    if not call.broker.is_controller:
         raise ApiError(ErrorCode.NOT_CONTROLLER)

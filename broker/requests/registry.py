@@ -90,6 +90,12 @@ class Call(Generic[RequestT]):
     def answered(self) -> bool:
         return self._answered
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether the client has gone meanwhile. The call has to be answered all the same: `close_connection` is the
+        cheapest answer."""
+        return self._raw.is_gone
+
     def respond(self, response: Any | None) -> None:
         """Answer; `None` means that nothing goes on the wire (Produce with acks=0)."""
         if self._answered:
@@ -103,6 +109,10 @@ class Call(Generic[RequestT]):
             raise AssertionError(f"{self.header} is answered twice")
         self._answered = True
         self._raw.close_connection(unsent)
+
+    def pause(self, pause_ms: int) -> None:
+        """Read no more from the connection for so long after the answer, for the broker's own sake; must precede it."""
+        self.start_throttle(pause_ms)
 
     def start_throttle(self, throttle_time_ms: int) -> None:
         """Stop reading from the connection for a while; must precede the answer."""

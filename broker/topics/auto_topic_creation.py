@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from broker.config.kafka_config import KafkaConfig
 from broker.coordinator.internal_topic_names import OFFSETS_TOPIC, TRANSACTION_TOPIC
@@ -20,13 +20,17 @@ from timer.news import News
 
 logger = logging.getLogger(__name__)
 
+_OF_THE_MOMENT = (ErrorCode.INVALID_REPLICATION_FACTOR, ErrorCode.UNKNOWN_SERVER_ERROR)
+"""Failures that may be of this broker alone: it has not been told of the others, or ZooKeeper is away."""
+
 
 class AutoTopicCreation:
     """Thread-safe. `create` may wait for ZooKeeper."""
 
-    def __init__(self, config: KafkaConfig, admin: TopicAdmin, clock: Clock) -> None:
+    def __init__(self, config: KafkaConfig, admin: TopicAdmin, clock: Clock, is_controller: Callable[[], bool]) -> None:
         self._config = config
         self._admin = admin
+        self._is_controller = is_controller
         self._lock = threading.Lock()
         self._in_flight: set[str] = set()
         self._failures = News(clock)
@@ -65,6 +69,9 @@ class AutoTopicCreation:
                     logger.error("creating topic %s failed", name, exc_info=error)
                 else:
                     logger.warning("creating topic %s failed: %s %s", name, code.name, message)
+            if code in _OF_THE_MOMENT and not self._is_controller():
+                # Clients take these for final. Kafka's brokers ask the controller, and answer this meanwhile.
+                return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return code
         self._failures.is_over(name)
         return ErrorCode.LEADER_NOT_AVAILABLE

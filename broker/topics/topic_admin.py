@@ -163,15 +163,7 @@ class TopicAdmin:
                 )
             assignment = assignments
         else:
-            brokers = {broker.id: broker.rack for broker in self._metadata_cache.snapshot.brokers.values()}
-            assignment = assign_replicas(
-                brokers,
-                self._config.get_int("num.partitions") if num_partitions == _DEFAULT else num_partitions,
-                self._config.get_int("default.replication.factor")
-                if replication_factor == _DEFAULT
-                else replication_factor,
-                chance=self._chance,
-            )
+            assignment = self._place(name, num_partitions, replication_factor)
         if validate_only:
             self._zk_admin.validate_new_topic(name, assignment, overrides)
             return None, assignment
@@ -181,6 +173,19 @@ class TopicAdmin:
         topic_id = self._zk_admin.create_topic(name, assignment, overrides)
         logger.info("created topic %s with %d partitions: %s", name, len(assignment), dict(assignment))
         return topic_id, assignment
+
+    def _place(self, name: str, num_partitions: int, replication_factor: int) -> Mapping[int, Sequence[int]]:
+        brokers = {broker.id: broker.rack for broker in self._metadata_cache.snapshot.brokers.values()}
+        partitions = self._config.get_int("num.partitions") if num_partitions == _DEFAULT else num_partitions
+        default = self._config.get_int("default.replication.factor")
+        factor = default if replication_factor == _DEFAULT else replication_factor
+        try:
+            return assign_replicas(brokers, partitions, factor, chance=self._chance)
+        except ApiError:
+            # Where brokers are missing in what this one has been told, the topic may be too.
+            if self._zk_admin.topic_exists(name):
+                raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.") from None
+            raise
 
     # ------------------------------------------------------------------ grow
 

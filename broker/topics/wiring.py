@@ -31,5 +31,10 @@ def make_topic_admin(context: BrokerContext) -> TopicAdmin:
         workers=context.workers,
     )
     context.topic_admin = TopicAdmin(config, context.zk_admin, context.metadata_cache, purgatory, context.chance)
-    context.auto_topic_creation = AutoTopicCreation(config, context.topic_admin, context.clock)
+    context.auto_topic_creation = AutoTopicCreation(
+        config,
+        context.topic_admin,
+        context.clock,
+        lambda: context.is_controller,
+    )
     return context.topic_admin

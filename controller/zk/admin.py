@@ -47,6 +47,10 @@ class AdminZkClient:
 
     # -- topics ------------------------------------------------------------------------------------------------------
 
+    def topic_exists(self, topic: str) -> bool:
+        """Whether ZooKeeper has it, which may be before brokers hear of it."""
+        return topic in self._client.topic_names()
+
     def validate_new_topic(self, topic: str, assignment: Assignment, config: Mapping[str, str]) -> None:
         """Everything that `create_topic` checks, without writing. Broker ids are not checked for being alive."""
         check_topic_name(topic)

@@ -182,6 +182,14 @@ class KazooHandle:
         except kazoo_errors.ZookeeperError as error:
             return Response(_code_of(error))
 
+    def forget(self, path: str) -> None:
+        """Nobody has a handler for the path any more, so what was seen of it need not be compared when a connection
+        comes back. Without this, every topic that there ever was would be kept."""
+        if not self._handlers.watches_data(path):
+            self._seen_data.pop(path, None)
+        if not self._handlers.watches_children(path):
+            self._seen_children.pop(path, None)
+
     def create_absolute(self, path: str) -> Code:
         """Create a persistent znode with null data outside of the chroot, and wait."""
         request = Create(path)

@@ -190,12 +190,19 @@ class KazooSession:
 
     def unregister_data_handler(self, path: str) -> None:
         self._handlers.unregister_data(path)
+        self._forget(path)
 
     def register_child_handler(self, handler: ChildHandler) -> None:
         self._handlers.register_child(handler)
 
     def unregister_child_handler(self, path: str) -> None:
         self._handlers.unregister_child(path)
+        self._forget(path)
+
+    def _forget(self, path: str) -> None:
+        handle = self._handle
+        if handle is not None:
+            handle.forget(path)
 
     def register_session_handler(self, handler: SessionHandler) -> None:
         self._handlers.register_session(handler)

@@ -11,11 +11,13 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from log.topic_partition import TopicPartition
 from network.json_text import parse_json
 from network.protocol import uuids
+from timer.sharing import shared
 
 NO_LEADER = -1
 LEADER_DURING_DELETE = -2
@@ -274,7 +276,7 @@ def decode_topic(name: str, data: bytes | None) -> TopicZnode:
     adding = _lists(value.get("adding_replicas"), what)
     removing = _lists(value.get("removing_replicas"), what)
     assignment = {
-        partition: ReplicaAssignment(replicas, adding.get(partition, ()), removing.get(partition, ()))
+        partition: shared(ReplicaAssignment(replicas, adding.get(partition, ()), removing.get(partition, ())))
         for partition, replicas in _lists(value.get("partitions"), what).items()
     }
     return TopicZnode(topic_id, assignment)
@@ -295,6 +297,8 @@ def _lists(value: Any, what: str) -> dict[int, tuple[int, ...]]:
 
 RECOVERED = 0
 RECOVERING = 1
+# Remembered, as text and as read: thousands of partitions have few states that differ, written and read together.
+_STATES = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,6 +313,7 @@ class PartitionState:
     partition_epoch: int = 0
 
 
+@lru_cache(maxsize=_STATES)
 def encode_partition_state(state: PartitionState) -> bytes:
     value: dict[str, Any] = {
         "version": 1,
@@ -322,6 +327,7 @@ def encode_partition_state(state: PartitionState) -> bytes:
     return _encode(value)
 
 
+@lru_cache(maxsize=_STATES)
 def decode_partition_state(data: bytes | None, version: int) -> PartitionState | None:
     """None if the content is no JSON; `PayloadError` if a required key is missing or of the wrong type."""
     value = _parse(data)

@@ -24,6 +24,7 @@ from controller.zk.payloads import (
 )
 from controller.zk.session import ZkError
 from log.topic_partition import TopicPartition
+from timer.sharing import shared
 
 logger = logging.getLogger(__name__)
 
@@ -206,8 +207,11 @@ def _written(state: PartitionState, answer: Response) -> PartitionState | Code:
     if not answer.ok:
         return answer.code
     assert answer.stat is not None
-    return PartitionState(
-        state.leader, state.leader_epoch, state.isr, state.controller_epoch, state.recovery_state, answer.stat.version
+    version = answer.stat.version
+    return shared(
+        PartitionState(
+            state.leader, state.leader_epoch, state.isr, state.controller_epoch, state.recovery_state, version
+        )
     )
 
 

@@ -200,6 +200,11 @@ class CleanerManager:
         with self._changed:
             self._uncleanable.setdefault(log.parent_dir, set()).add(log.topic_partition)
 
+    def forget(self, log: PartitionLog) -> None:
+        """A log is gone for good: another one of its name may be cleaned, and what is counted are logs that exist."""
+        with self._changed:
+            self._uncleanable.get(log.parent_dir, set()).discard(log.topic_partition)
+
     def is_uncleanable(self, log: PartitionLog) -> bool:
         """Whether cleaning this log has failed."""
         return log.topic_partition in self._uncleanable.get(log.parent_dir, ())

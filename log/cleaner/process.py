@@ -15,7 +15,6 @@ import os
 import pickle
 import signal
 import subprocess
-import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
@@ -27,11 +26,11 @@ from log.cleaner.survivors import CleanerStats
 from log.errors import LogCleaningAbortedError, LogError
 from log.files.names import CLEANED_SUFFIX
 from log.files.segment import delete_segment_files
+from log.helper_process import leave_signals_to_the_broker, reap, start_helper
 
 MIN_BYTES = 1 << 20
 """A cleaning that reads less is done by the thread itself: a process takes as long to start."""
 _REPORT_BYTES = 256 << 10
-_END_S = 2.0
 
 _PROGRESS, _GROUP, _DONE, _FAILED, _STOPPED = range(5)
 
@@ -102,17 +101,8 @@ class CleaningProcess:
         return kind, content
 
     def _start(self) -> subprocess.Popen[bytes]:
-        # -P: a user's own `log` in the working directory is not ours. A session of its own: a terminal's Ctrl-C is for
-        # the broker, who then ends it in order.
-        path = os.pathsep.join(filter(None, sys.path))
         try:
-            return subprocess.Popen(
-                [sys.executable, "-P", "-m", "log.cleaner.process"],
-                env={**os.environ, "PYTHONPATH": path},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                start_new_session=True,
-            )
+            return start_helper("log.cleaner.process", subprocess.PIPE, subprocess.PIPE)
         except OSError as error:
             raise CleaningProcessDiedError(f"the process of the cleaner cannot be started: {error}") from error
 
@@ -129,13 +119,9 @@ class CleaningProcess:
         assert process.stdout is not None
         with suppress(OSError):
             process.stdin.close()
-        try:
-            process.wait(_END_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        status = reap(process)
         process.stdout.close()
-        return process.returncode
+        return status
 
 
 # In the process
@@ -215,9 +201,7 @@ def _portable(error: Exception) -> Exception:
 
 def main() -> None:
     """Serve the broker until it is gone."""
-    # A service manager tells all processes of a service to end; the broker tells this one.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
+    leave_signals_to_the_broker()
     broker = _Broker(os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)
     _serve(broker)

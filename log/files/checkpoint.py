@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from log.errors import CorruptCheckpointError, StorageError
-from log.files.handles import write_fully
+from log.files.handles import NamedFile, write_fully
 from log.topic_partition import TopicPartition
 
 T = TypeVar("T")
@@ -62,14 +63,14 @@ def replace_file(
         fsync_directory(os.path.dirname(path) or ".")
 
 
-class CheckpointFile(Generic[T]):
+class CheckpointFile(NamedFile, Generic[T]):
     """One checkpoint file whose lines are written by `format_entry` and read by `parse_entry`.
 
     `parse_entry` gets the whitespace-separated fields of a line and raises ValueError when they are no entry.
     Reads and writes of one object exclude each other. I/O errors are raised as StorageError with `log_directory`.
     """
 
-    __slots__ = ("_format", "_lock", "_log_directory", "_parse", "path")
+    __slots__ = ("_format", "_lock", "_log_directory", "_parse")
 
     def __init__(
         self,
@@ -81,7 +82,7 @@ class CheckpointFile(Generic[T]):
         self.path = os.fspath(path)
         self._format = format_entry
         self._parse = parse_entry
-        self._log_directory = log_directory or os.path.dirname(self.path)
+        self._log_directory = sys.intern(log_directory or os.path.dirname(self.path))
         self._lock = threading.Lock()
 
     def create_if_absent(self) -> None:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from log.errors import CorruptRecordError
 from log.files.file_range import LogFileRange, OpenFile, OpenFileBound
 from log.files.handles import MovableFile, pwrite_fully, unlink_if_exists
-from log.records.batch import RecordBatch
+from log.records.batch import MAGIC_OFFSET, RecordBatch
 from log.records.old_formats import LegacyBatch
 
 LOG_OVERHEAD = 12
@@ -45,6 +45,8 @@ class FileRecords(MovableFile):
     The file may be longer than `size` (preallocated). Appends, truncation and flushing are the log's, under its lock;
     ranges and walks may be asked for from any thread. Sealed files open on first use and close within `bound`.
     """
+
+    __slots__ = ("_bound", "_file", "_pinned", "dirty", "size", "unused")
 
     def __init__(
         self,
@@ -283,7 +285,7 @@ class FileRecords(MovableFile):
 
 def parse_batch(data: memoryview) -> RecordBatch | LegacyBatch:
     """The header of the batch that `data` is, of any format. Raises `CorruptRecordError` on an unknown magic."""
-    magic = data[16]
+    magic = data[MAGIC_OFFSET]
     if magic == 2:
         return RecordBatch(data)
     if magic < 2:

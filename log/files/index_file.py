@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import mmap
 import os
+from functools import lru_cache
 from threading import RLock
 from typing import ClassVar
 
@@ -29,6 +30,8 @@ class IndexFile(MovableFile):
     Opening an existing file counts every whole entry in it (a preallocated tail included, so an index that was not
     closed cleanly must be rebuilt). All methods may be called from any thread.
     """
+
+    __slots__ = ("_bound", "_dirty", "_fd", "_length", "_map", "base_offset", "entries", "max_entries", "max_size")
 
     ENTRY_SIZE: ClassVar[int]
 
@@ -50,7 +53,7 @@ class IndexFile(MovableFile):
             self._create()
         else:
             self.entries = self._length // self.ENTRY_SIZE
-        self.max_entries = max(self._rounded(max_size), self._length) // self.ENTRY_SIZE
+        _, self.max_entries = self._sizes(max(max_size, self._length))
 
     # ---- size
 
@@ -70,8 +73,7 @@ class IndexFile(MovableFile):
     def resize(self, size: int) -> None:
         """Set the file's length to `size` rounded down to whole entries; entries are kept, so never below them."""
         with self._lock:
-            size = max(self._rounded(size), self.used_bytes)
-            self.max_entries = size // self.ENTRY_SIZE
+            size, self.max_entries = self._sizes(max(size, self.used_bytes))
             if size != self._length:
                 # Not dirty by this: a start notices a tail that was not cut after all, and rebuilds the index.
                 self._unmap()
@@ -232,11 +234,20 @@ class IndexFile(MovableFile):
                 self._bound.forget(self)
 
     def _create(self) -> None:
-        # Not dirty by this: an empty index that is not there after a crash is made anew.
-        size = self._rounded(self.max_size)
-        self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
-        os.ftruncate(self._fd, size)
+        # Not dirty by this: an empty index that is not there after a crash is made anew. Nor is it kept open: most logs
+        # that are made together, by the thousand, are not written to soon.
+        size, _ = self._sizes(self.max_size)
+        fd = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            os.ftruncate(fd, size)
+        finally:
+            os.close(fd)
         self._length = size
+
+    def _sizes(self, size: int) -> tuple[int, int]:
+        """`size` in whole entries, in bytes and in entries. Of the largest, which most indexes have, always the same
+        objects: thousands of partitions hold them."""
+        return (_largest if size == self.max_size else _whole)(size, self.ENTRY_SIZE)
 
     def _unmap(self) -> None:
         mapping, self._map = self._map, None
@@ -248,5 +259,9 @@ class IndexFile(MovableFile):
         if fd >= 0:
             os.close(fd)
 
-    def _rounded(self, size: int) -> int:
-        return size - size % self.ENTRY_SIZE
+
+def _whole(size: int, entry_size: int) -> tuple[int, int]:
+    return size - size % entry_size, size // entry_size
+
+
+_largest = lru_cache(maxsize=64)(_whole)

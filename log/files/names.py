@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import sys
+from collections.abc import Iterable
 from enum import StrEnum
 
 from log.errors import LogError
@@ -58,6 +60,12 @@ def is_of_segment(name: str) -> bool:
     return bool(dot) and offset_in(stem) is not None
 
 
+def segment_bases(names: Iterable[str]) -> list[int]:
+    """The base offsets of the segments whose `.log` files are among these names, ascending."""
+    stems = (name.removesuffix(LOG_SUFFIX) for name in names if name.endswith(LOG_SUFFIX))
+    return sorted(base for stem in stems if (base := offset_in(stem)) is not None)
+
+
 def offset_of(name: str) -> int:
     """The offset in a file's name. Raises `LogError` if it does not begin with one and a dot."""
     stem, dot, _ = name.partition(".")
@@ -110,4 +118,5 @@ def parse_dir_name(name: str) -> tuple[TopicPartition, DirectoryKind]:
             f"found directory {os.fspath(name)!r}, which is not in the form topic-partition or "
             "topic-partition.uniqueId-delete (-future, -stray): a log directory may hold nothing else"
         )
-    return TopicPartition(topic, int(number)), kind
+    # Interned: a start reads the name of a topic once for each of its partitions.
+    return TopicPartition(sys.intern(topic), int(number)), kind

@@ -23,6 +23,8 @@ class OffsetPosition(NamedTuple):
 class OffsetIndex(SparseIndex[OffsetPosition]):
     """The entry of an empty index is (base offset, 0)."""
 
+    __slots__ = ()
+
     ENTRY_SIZE: ClassVar[int] = 8
     _ENTRY: ClassVar[Struct] = Struct(">ii")
     _FIRST: ClassVar[Struct] = Struct(">i")

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from log.errors import CorruptSnapshotError
-from log.files.handles import write_fully
+from log.files.handles import file_names, write_fully
 from log.files.names import offset_in
 from log.producer_entry import BatchMetadata, ProducerStateEntry
 from log.records.checksum import crc32c
@@ -100,5 +100,5 @@ def read_snapshot(path: str | os.PathLike[str]) -> list[ProducerStateEntry]:
 
 def list_snapshots(directory: str | os.PathLike[str]) -> list[int]:
     """The offsets of the snapshots in a partition directory, ascending."""
-    found = (snapshot_offset(entry.name) for entry in os.scandir(directory))
+    found = map(snapshot_offset, file_names(directory))
     return sorted(offset for offset in found if offset is not None)

@@ -18,6 +18,7 @@ from log.files.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_IND
 from log.files.offset_index import OffsetIndex, OffsetPosition
 from log.files.time_index import TimeIndex, TimestampOffset
 from log.files.txn_index import AbortedTxn, TransactionIndex
+from log.records.batch import MAGIC_OFFSET
 
 MAX_RELATIVE_OFFSET = 0x7FFFFFFF
 _RECENT_POSITIONS = 64
@@ -46,6 +47,23 @@ class SegmentRead:
 
 class LogSegment:
     """`created_ms` is the wall clock when this object was made; `jitter_ms` shortens `segment.ms`."""
+
+    __slots__ = (
+        "_directory",
+        "_max_timestamp",
+        "_recent",
+        "_rolling_timestamp",
+        "_suffix",
+        "base_offset",
+        "bytes_since_last_index_entry",
+        "config",
+        "created_ms",
+        "jitter_ms",
+        "offset_index",
+        "records",
+        "time_index",
+        "txn_index",
+    )
 
     def __init__(
         self,
@@ -78,8 +96,8 @@ class LogSegment:
         self.bytes_since_last_index_entry = 0
         self._max_timestamp: TimestampOffset | None = None
         self._rolling_timestamp: int | None = None
-        # Lock-free: written under the log's lock, looked up by readers in one step.
-        self._recent: dict[int, int] = {}
+        # Lock-free: written under the log's lock, looked up by readers in one step. None while there is none.
+        self._recent: dict[int, int] | None = None
 
     # ---- facts
 
@@ -205,7 +223,7 @@ class LogSegment:
         self.bytes_since_last_index_entry += len(records)
         # A reader at the tail asks for an offset where an append or the log ends: no search for it.
         recent = self._recent
-        if len(recent) >= _RECENT_POSITIONS:
+        if recent is None or len(recent) >= _RECENT_POSITIONS:
             # The odd reader has to search; evicting one by one would cost every append.
             recent = self._recent = {}
         recent[first_offset] = position
@@ -215,8 +233,8 @@ class LogSegment:
 
     def position_of(self, offset: int) -> int | None:
         """Position of the batch with `offset`, or of the next batch there is; None if the segment ends before."""
-        position = self._recent.get(offset)
-        if position is not None:
+        recent = self._recent
+        if recent is not None and (position := recent.get(offset)) is not None:
             return position
         found = self.translate_offset(offset)
         return None if found is None else found.position
@@ -276,7 +294,7 @@ class LogSegment:
         # More entries will come.
         self.offset_index.grow_to_maximum()
         self.time_index.grow_to_maximum()
-        self._recent = {}
+        self._recent = None
         cut = 0 if found is None else self.records.truncate(found.position)
         if self.records.size == 0:
             self._rolling_timestamp = None
@@ -299,7 +317,7 @@ class LogSegment:
         self.offset_index.reset()
         self.time_index.reset()
         self.txn_index.reset()
-        self._recent = {}
+        self._recent = None
 
     def finish_recovery(self, size: int, largest: TimestampOffset) -> None:
         """The first `size` bytes are good and `largest` is their largest timestamp: cut log and indexes."""
@@ -341,7 +359,7 @@ class LogSegment:
         self.time_index.seal()
         self.records.trim()
         self.records.unpin()
-        self._recent = {}
+        self._recent = None
 
     def add_closing_time_entry(self) -> None:
         """The last entry of the time index becomes the segment's largest timestamp."""
@@ -413,7 +431,7 @@ def delete_segment_files(directory: str, base_offset: int, suffix: str = "") -> 
 
 
 def _max_timestamp_of(batch: memoryview) -> int:
-    magic = batch[16]
+    magic = batch[MAGIC_OFFSET]
     if magic >= 2:
         return int.from_bytes(batch[35:43], "big", signed=True)
     return int.from_bytes(batch[18:26], "big", signed=True) if magic == 1 else -1
@@ -421,4 +439,4 @@ def _max_timestamp_of(batch: memoryview) -> int:
 
 def _last_offset_of(batch: memoryview) -> int:
     offset = int.from_bytes(batch[0:8], "big", signed=True)
-    return offset + int.from_bytes(batch[23:27], "big", signed=True) if batch[16] >= 2 else offset
+    return offset + int.from_bytes(batch[23:27], "big", signed=True) if batch[MAGIC_OFFSET] >= 2 else offset

@@ -12,16 +12,21 @@ from collections.abc import Iterator
 from log.errors import LogError
 from log.files.segment import LogSegment
 
+_NONE: tuple[list[int], list[LogSegment]] = ([], [])  # never changed, like any that is published
+_UNCOUNTED = (_NONE[0], 0)
+
 
 class LogSegments:
     """An ordered map from base offset to segment."""
 
+    __slots__ = ("_active", "_sealed", "_state")
+
     def __init__(self) -> None:
         # Both lists, replaced together; never changed once published, so reading them is lock-free.
-        self._state: tuple[list[int], list[LogSegment]] = ([], [])
+        self._state = _NONE
         self._active: LogSegment | None = None
-        self._sealed = (self._state, 0)
-        """The bytes of all but the last segment, which grow no more, and the lists that they were counted in."""
+        self._sealed = _UNCOUNTED
+        """Of which segments (their base offsets) all but the last, which grow no more, have so many bytes."""
 
     def add(self, segment: LogSegment) -> LogSegment | None:
         """Insert `segment`; returns the one with the same base offset that it replaces."""
@@ -106,10 +111,13 @@ class LogSegments:
 
     @property
     def size_in_bytes(self) -> int:
-        state, sealed = self._state, self._sealed
-        if sealed[0] is not state:
-            sealed = self._sealed = (state, sum(segment.size for segment in state[1][:-1]))
-        return sealed[1] + state[1][-1].records.size if state[1] else 0
+        bases, segments = self._state
+        if len(segments) == 1:  # nothing is sealed: thousands of logs remember nothing
+            return segments[0].records.size
+        sealed = self._sealed
+        if sealed[0] is not bases:
+            sealed = self._sealed = (bases, sum(segment.size for segment in segments[:-1]))
+        return sealed[1] + segments[-1].records.size if segments else 0
 
     def __iter__(self) -> Iterator[LogSegment]:
         return iter(self._state[1])

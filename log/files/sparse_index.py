@@ -5,6 +5,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import ClassVar, Generic, TypeVar
 
+from log.files.file_range import OpenFileBound
 from log.files.index_file import WARM_BYTES, IndexFile
 
 E = TypeVar("E")
@@ -17,10 +18,16 @@ class SparseIndex(IndexFile, Generic[E]):
     """`_ENTRY` is the layout of an entry, `_FIRST` that of its first integer; the second is an int32. Subclasses say
     what they mean: `_made` makes the entry, `_none` is what an empty index answers."""
 
+    __slots__ = ("_last",)
+
     _ENTRY: ClassVar[Struct]
     _FIRST: ClassVar[Struct]
 
-    _last: E | None = None
+    _last: E | None
+
+    def __init__(self, path: str, base_offset: int, max_size: int, *, bound: OpenFileBound | None = None) -> None:
+        self._last = None
+        super().__init__(path, base_offset, max_size, bound=bound)
 
     def _made(self, first: int, second: int) -> E:
         raise NotImplementedError

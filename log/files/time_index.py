@@ -24,6 +24,8 @@ class TimestampOffset(NamedTuple):
 class TimeIndex(SparseIndex[TimestampOffset]):
     """The entry of an empty index is (-1, base offset)."""
 
+    __slots__ = ()
+
     ENTRY_SIZE: ClassVar[int] = 12
     _ENTRY: ClassVar[Struct] = Struct(">qi")
     _FIRST: ClassVar[Struct] = Struct(">q")

@@ -14,6 +14,7 @@ from threading import Lock
 from typing import NamedTuple, Protocol
 
 from log.errors import CorruptIndexError, InconsistentMetadataError
+from log.files.handles import NamedFile
 
 ENTRY = struct.Struct(">hqqqq")
 ENTRY_SIZE = ENTRY.size
@@ -40,9 +41,11 @@ class CompletedTransaction(Protocol):
     def last_offset(self) -> int: ...
 
 
-class TransactionIndex:
+class TransactionIndex(NamedFile):
     """The index of one segment, opened on first use. Appends and truncation happen under the log's lock; reads from any
     thread. Raises OSError from file operations."""
+
+    __slots__ = ("_fd", "_last_offset", "_loaded", "_lock", "base_offset")
 
     def __init__(self, path: str | os.PathLike[str], base_offset: int) -> None:
         self.path = os.fspath(path)

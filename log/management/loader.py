@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -12,7 +13,7 @@ from typing import TypeVar
 from log.config import LogConfig
 from log.errors import CorruptIndexError, OffsetsOutOfOrderError
 from log.files.file_records import FileRecords
-from log.files.handles import unlink_if_exists
+from log.files.handles import file_names, unlink_if_exists
 from log.files.names import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -38,6 +39,7 @@ from log.offset_metadata import LogOffsetMetadata
 from log.partition_log import PartitionLog
 from log.producer_state import ProducerStateConfig, ProducerStateManager
 from log.topic_partition import TopicPartition
+from timer.sharing import shared
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +75,7 @@ def open_log(
 
     Raises `OSError`, `StorageError` (a corrupt checkpoint), `LogError`.
     """
-    parent = os.path.dirname(directory)
+    directory, parent = sys.intern(directory), sys.intern(os.path.dirname(directory))
     is_new = not os.path.isdir(directory)
     if is_new:
         os.makedirs(directory)
@@ -88,9 +90,8 @@ def open_log(
     loader.deleting = kind is DirectoryKind.DELETE
     log_start, recovery_point, end = loader.load()
     local = LocalLog(directory, tp, config, segments, recovery_point, end, env)
-    metadata_file = PartitionMetadataFile(directory, parent)
-    stored_id = metadata_file.read()
-    log = PartitionLog(local, log_start, epochs, checkpoint, producers, metadata_file, stored_id)
+    stored_id = shared(PartitionMetadataFile(directory, parent).read())
+    log = PartitionLog(local, log_start, epochs, checkpoint, producers, stored_id)
     # One that a process left behind, which was killed before it flushed anything, may never have been synced. The
     # checkpoints of a clean stop have synced the names of all.
     log.name_is_durable = not is_new and (options.clean or options.recovery_point > log_start)
@@ -164,7 +165,7 @@ class _Loader:
         """Delete `.deleted`, `.cleaned` and swap files that are not complete; returns the valid swap files' names."""
         swaps: list[str] = []
         cleaned: list[str] = []
-        for name in os.listdir(self.directory):
+        for name in file_names(self.directory):
             if name.endswith(DELETED_SUFFIX) and not name.endswith(".checkpoint.deleted"):
                 unlink_if_exists(self._in_dir(name))
             elif name.endswith(CLEANED_SUFFIX):
@@ -189,7 +190,7 @@ class _Loader:
         if logs:
             low = min(offset_of(name) for name in logs)
             high = max(self._swap_end(offset_of(name)) for name in logs)
-            for name in os.listdir(self.directory):
+            for name in file_names(self.directory):
                 if name.endswith(SWAP_SUFFIX) or not is_of_segment(name):
                     continue
                 if low <= offset_of(name) < high:
@@ -209,7 +210,7 @@ class _Loader:
     # ---- segments
 
     def _load_segments(self) -> None:
-        names = sorted(name for name in os.listdir(self.directory) if is_of_segment(name))
+        names = sorted(name for name in file_names(self.directory) if is_of_segment(name))
         bases = [offset_of(name) for name in names if name.endswith(LOG_SUFFIX)]
         for name in names:
             if name.endswith(INDEX_SUFFIXES) and offset_of(name) not in bases:

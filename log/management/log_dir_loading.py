@@ -145,4 +145,4 @@ def _close_log(log: PartitionLog) -> bool:
 
 def _log_bytes(directory: str) -> int:
     with os.scandir(directory) as entries:
-        return sum(entry.stat().st_size for entry in entries if entry.name.endswith(LOG_SUFFIX))
+        return sum(entry.stat().st_size for entry in entries if entry.is_file() and entry.name.endswith(LOG_SUFFIX))

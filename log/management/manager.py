@@ -424,6 +424,7 @@ class LogManager:
             self.moves.resume_cleaning(tp)
         elif self.cleaner is not None:
             self.cleaner.manager.abort(tp)
+            self.cleaner.manager.forget(log)
             if checkpoint:
                 self.cleaner.manager.update_position(log.parent_dir, tp, None)
         self._metrics.remove_log(log)

@@ -183,6 +183,7 @@ def rebuild_producer_state(
     """
     bases = segments.base_offsets()
     snapshot_at = [*bases[-2:], end_offset]
+    producers.is_durable = clean
     if clean and producers.latest_snapshot_offset is None:
         for offset in snapshot_at:
             producers.map_end_offset = offset

@@ -26,6 +26,7 @@ MIN_SIZE_FOR_MAGIC = 17
 MIN_COUNTED_SIZE = 14
 """The smallest valid length field of any format (an empty magic 0 message)."""
 
+MAGIC_OFFSET = 16
 CRC_OFFSET = 17
 ATTRIBUTES_OFFSET = 21
 MAX_TIMESTAMP_OFFSET = 35
@@ -323,5 +324,5 @@ def peek(buffer: Buffer, position: int = 0) -> tuple[int, int, int] | None:
     offset, counted = _OFFSET_AND_SIZE.unpack_from(buffer, position)
     if counted < MIN_COUNTED_SIZE:
         raise CorruptRecordError(f"the size field {counted} is below the smallest possible size {MIN_COUNTED_SIZE}")
-    magic = buffer[position + 16]
+    magic = buffer[position + MAGIC_OFFSET]
     return offset, counted + LOG_OVERHEAD, magic if magic < 0x80 else magic - 256

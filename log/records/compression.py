@@ -6,8 +6,10 @@ Read: additionally one bare snappy block, lz4 frames of any block size, several 
 
 from __future__ import annotations
 
+import mmap
 import struct
 import zlib
+from collections import deque
 from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, Protocol
@@ -252,6 +254,34 @@ class GrowingRoom:
         return memoryview(self.data)[at:]
 
 
+_KEPT_BYTES = 4 << 20
+_kept: deque[GrowingRoom] = deque(maxlen=4)
+"""Rooms that nobody uses; lock-free: pop and append are single steps."""
+
+
+def _anonymous(size: int) -> mmap.mmap:
+    """Memory that is neither cleared nor resident before it is written."""
+    return mmap.mmap(-1, size)
+
+
+def _expanded(expand: Callable[[Room], int]) -> bytes:
+    """What `expand` writes from the beginning of a room up to the position that it returns.
+
+    How large a block or frame becomes is often not known before, so the room is larger than most need, and kept: a new
+    one of the right size for each batch would be cleared first, and where the guess is short, all is done again.
+    """
+    try:
+        room = _kept.pop()
+    except IndexError:
+        room = GrowingRoom(_KEPT_BYTES, allocate=_anonymous)
+    try:
+        end = expand(room)
+        return bytes(memoryview(room.data)[:end])
+    finally:
+        if len(room.data) <= _KEPT_BYTES:
+            _kept.append(room)
+
+
 def decompress_into(codec: int, data: Buffer, room: Room, at: int, limit: int = DECOMPRESSION_LIMIT) -> int:
     """Expand to position ``at`` of a room and return where that ends; lz4 and zstd without a copy on the way.
 
@@ -267,9 +297,7 @@ def decompress_into(codec: int, data: Buffer, room: Room, at: int, limit: int = 
 
 
 def _decompress_lz4(data: Buffer, limit: int, check_header: bool) -> bytes:
-    room = GrowingRoom(4 * len(data))
-    end = _lz4_into(data, room, 0, limit, check_header)
-    return bytes(memoryview(room.data)[:end])
+    return _expanded(lambda room: _lz4_into(data, room, 0, limit, check_header))
 
 
 def _lz4_into(data: Buffer, room: Room, at: int, limit: int, check_header: bool) -> int:
@@ -336,9 +364,7 @@ _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
 def _decompress_zstd(data: Buffer, limit: int) -> bytes:
-    room = GrowingRoom(0)
-    end = _zstd_into(data, room, 0, limit)
-    return bytes(memoryview(room.data)[:end])
+    return _expanded(lambda room: _zstd_into(data, room, 0, limit))
 
 
 def _zstd_into(data: Buffer, room: Room, at: int, limit: int) -> int:

@@ -23,6 +23,7 @@ from log.records.batch import (
     HEADER_SIZE,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
+    MAGIC_OFFSET,
     MIN_SIZE_FOR_MAGIC,
     NO_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
@@ -126,7 +127,7 @@ class LegacyBatch(CodecAttributes):
 
     def compute_crc(self) -> int:
         """CRC-32 from the magic to the end."""
-        return zlib.crc32(self.view[16:])
+        return zlib.crc32(self.view[MAGIC_OFFSET:])
 
     def is_valid(self) -> bool:
         """Whether the entry is complete, large enough, and its checksum is right."""
@@ -301,28 +302,19 @@ def _quirky_lz4(frame: bytes) -> bytes:
     return frame[:6] + bytes(((xxh32(frame[:6]) >> 8) & 0xFF,)) + frame[7:]
 
 
-def down_convert(
-    batches: Iterable[RecordBatch | LegacyBatch],
-    magic: int,
-    first_offset: int = 0,
-    limit: int = DECOMPRESSION_LIMIT,
-) -> bytes:
-    """Batches in the format of an old Fetch version: magic 0 for versions 0 and 1, magic 1 for 2 and 3.
-
-    Control batches are left out, and so are records of magic 2 batches below `first_offset` (uncompressed ones; a
-    compressed batch stays whole). Headers are lost. Batches that are already old enough pass unchanged. Raises
-    UnsupportedCompressionTypeError for zstd, which old readers do not know.
-    """
-    return b"".join(data for data, _ in down_converted(batches, magic, first_offset, limit))
-
-
 def down_converted(
     batches: Iterable[RecordBatch | LegacyBatch],
     magic: int,
     first_offset: int = 0,
     limit: int = DECOMPRESSION_LIMIT,
 ) -> Iterator[tuple[bytes, int]]:
-    """What `down_convert` makes of each batch that is not left out, and how many records were converted for it."""
+    """Batches in the format of an old Fetch version, magic 0 for versions 0 and 1, magic 1 for 2 and 3: what becomes of
+    each that is not left out, and how many records were converted for it.
+
+    Control batches are left out, and so are records of magic 2 batches below `first_offset` (uncompressed ones; a
+    compressed batch stays whole). Headers are lost. Batches that are already old enough pass unchanged. Raises
+    UnsupportedCompressionTypeError for zstd, which old readers do not know.
+    """
     for batch in batches:
         if batch.magic <= magic:
             yield bytes(batch.view), 0

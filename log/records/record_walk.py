@@ -236,7 +236,7 @@ def _run(data: bytes | bytearray, start: int, size: int, index: int, limit: int)
     fixed, timestamps, offsets = _layout(data, start)
     for position in fixed:
         column = data[start + position : start + limit * size : size]
-        if column.count(column[0]) != limit:
+        if column != column[:1] * limit:
             limit = len(column) - len(column.lstrip(column[:1]))
             if limit < _MIN_RUN:
                 return None
@@ -268,23 +268,40 @@ def _shorter_run(
 
 def _layout(data: bytes | bytearray, start: int) -> tuple[list[int], range, range]:
     """Positions, relative to `start`, of all bytes of lengths and counts; of the timestamp and of the offset delta."""
-    fixed: list[int] = []
-
-    def number(position: int) -> tuple[int, int]:
-        value, behind = decode_varint(data, position)
-        fixed.extend(range(position - start, behind - start))
-        return value, behind
-
-    _, position = number(start)
-    timestamp = position + 1
-    _, offset = decode_varlong(data, timestamp)
-    _, position = decode_varint(data, offset)
+    position = start
+    while data[position] >= 0x80:
+        position += 1
+    fixed = list(range(position - start + 1))
+    position = timestamp = position + 2  # behind the attributes
+    while data[position] >= 0x80:
+        position += 1
+    position = offset = position + 1
+    while data[position] >= 0x80:
+        position += 1
+    position += 1
     timestamps, offsets = range(timestamp - start, offset - start), range(offset - start, position - start)
-    for _ in range(2):
-        length, position = number(position)
-        position += max(0, length)
-    count, position = number(position)
+    for _ in range(2):  # key and value
+        position = _skip(data, start, position, fixed)
+    if data[position] == 0:  # headers
+        fixed.append(position - start)
+        return fixed, timestamps, offsets
+    count, behind = decode_varint(data, position)
+    fixed.extend(range(position - start, behind - start))
     for _ in range(2 * count):
-        length, position = number(position)
-        position += max(0, length)
+        behind = _skip(data, start, behind, fixed)
     return fixed, timestamps, offsets
+
+
+def _skip(data: bytes | bytearray, start: int, position: int, fixed: list[int]) -> int:
+    """The position behind a length and as many bytes; `fixed` gets the length's, relative to `start`."""
+    byte = data[position]
+    if byte < 0x80:
+        fixed.append(position - start)
+        return position + 1 + (byte >> 1) if not byte & 1 else position + 1
+    at = position - start
+    if data[position + 1] < 0x80 and not byte & 1:
+        fixed += at, at + 1
+        return position + 2 + ((byte & 0x7F) >> 1 | data[position + 1] << 6)
+    length, behind = decode_varint(data, position)
+    fixed.extend(range(position - start, behind - start))
+    return behind + length if length > 0 else behind

@@ -28,6 +28,7 @@ from log.records.batch import (
     HEADER_SIZE,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
+    MAGIC_OFFSET,
     NO_TIMESTAMP,
     TIMESTAMP_TYPE_MASK,
     Buffer,
@@ -41,7 +42,6 @@ from log.records.record import BatchBuilder, Record, iter_records, record_bytes
 from log.records.record_walk import walk_records
 from log.records.varint import decode_varint, decode_varlong
 
-_MAGIC_AT = 16
 _SMALL_BATCH = 8192
 """Up to this size a copy costs less than finding out where the bytes lie."""
 # Attributes that need more than the plain checks: compression, LogAppendTime, control batches.
@@ -184,7 +184,7 @@ def _plain_batch(records: memoryview, max_bytes: int) -> RecordBatch | None:
     """The common case in one go: one uncompressed batch of a client, at fault in nothing and with the max timestamp it
     should have, for a topic that keeps batches as they are. None where any check needs the long way."""
     size = len(records)
-    if not HEADER_SIZE < size <= max_bytes or records[_MAGIC_AT] != 2:
+    if not HEADER_SIZE < size <= max_bytes or records[MAGIC_OFFSET] != 2:
         return None
     batch = RecordBatch(records)
     count = batch.record_count
@@ -210,7 +210,7 @@ def _plain_batch(records: memoryview, max_bytes: int) -> RecordBatch | None:
 def _shallow_checks(records: Buffer, origin: AppendOrigin, max_bytes: int) -> Sequence[RecordBatch | LegacyBatch]:
     # Nearly always there is exactly one batch, and it is of magic 2.
     size = len(records)
-    if size >= HEADER_SIZE and records[16] == 2:
+    if size >= HEADER_SIZE and records[MAGIC_OFFSET] == 2:
         batch = RecordBatch(records)
         if batch.batch_length + LOG_OVERHEAD == size:
             _check_shallow(batch, origin, max_bytes)

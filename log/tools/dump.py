@@ -266,7 +266,7 @@ def _dump_time_index(path: Path, options: DumpOptions) -> Iterator[Item]:
         yield from _sanity(path, len(data), 12, last < base, last)
         return
     index = _beside(path, ".index")
-    offset_data = index.read_bytes() if index.exists() else b""
+    offset_data = index.read_bytes() if index.is_file() else b""
     offsets = [(base + d, p) for d, p in _OFFSET_ENTRY.iter_unpack(offset_data[: len(offset_data) // 8 * 8])]
     previous = -1
     with _beside(path, ".log").open("rb") as file:

@@ -18,9 +18,19 @@ from log.files.checkpoint import (
     RECOVERY_POINT_CHECKPOINT,
     OffsetCheckpoint,
 )
+from log.files.handles import file_names
 from log.files.meta_properties import META_PROPERTIES, read_meta_properties
-from log.files.names import CLEAN_SHUTDOWN_FILE, DirectoryKind, offset_in, parse_dir_name
-from log.files.partition_metadata import PartitionMetadataFile
+from log.files.names import (
+    CLEAN_SHUTDOWN_FILE,
+    INDEX_SUFFIXES,
+    LOG_SUFFIX,
+    DirectoryKind,
+    offset_file,
+    offset_in,
+    parse_dir_name,
+    segment_bases,
+)
+from log.files.partition_metadata import PARTITION_METADATA, PartitionMetadataFile
 from log.files.producer_snapshot import list_snapshots, read_snapshot, snapshot_name
 from log.files.txn_index import TransactionIndex
 from log.leader_epoch import LEADER_EPOCH_CHECKPOINT, leader_epoch_checkpoint
@@ -84,7 +94,7 @@ class _Segment:
 def partition_directories(path: str | os.PathLike[str]) -> list[Path]:
     """The partition directories at or in `path`: `path` itself when it holds segments, else its sub-directories."""
     path = Path(path)
-    if any(path.glob("*.log")):
+    if _logs(path):
         return [path]
     found = []
     for child in sorted(path.iterdir()):
@@ -98,17 +108,22 @@ def partition_directories(path: str | os.PathLike[str]) -> list[Path]:
     return found
 
 
+def _logs(directory: Path) -> list[Path]:
+    """Its `.log` files, in order."""
+    return [Path(offset_file(str(directory), base, LOG_SUFFIX)) for base in segment_bases(file_names(directory))]
+
+
 def is_log_directory(path: str | os.PathLike[str]) -> bool:
     """Whether `path` looks like a log directory, even one without partitions, or like a partition directory."""
     path = Path(path)
     return (path / META_PROPERTIES).exists() or any(
-        directory == path or any(directory.glob("*.log")) for directory in partition_directories(path)
+        directory == path or _logs(directory) for directory in partition_directories(path)
     )
 
 
 def log_bytes(path: str | os.PathLike[str]) -> int:
     """How many bytes of `.log` files a verification will read."""
-    return sum(log.stat().st_size for directory in partition_directories(path) for log in directory.glob("*.log"))
+    return sum(log.stat().st_size for directory in partition_directories(path) for log in _logs(directory))
 
 
 class Verifier:
@@ -159,10 +174,8 @@ class Verifier:
 
     def _partition(self, directory: Path, clean: bool, ends: dict[str, int]) -> Iterator[Finding]:
         self.totals.partitions += 1
-        for leftover in sorted(directory.iterdir()):
-            if leftover.suffix in (".cleaned", ".swap"):
-                yield Finding(Severity.WARNING, str(leftover), "is left over from a cleaning; a start completes it")
-        logs = sorted(path for path in directory.glob("*.log") if offset_in(path.stem) is not None)
+        logs = _logs(directory)
+        yield from self._what_is_no_file_of_it(directory, logs)
         previous: int | None = None
         gaps = 0
         segments = []
@@ -184,6 +197,17 @@ class Verifier:
             last_base = int(logs[-1].stem)
             ends[directory.name] = max(last_base, previous + 1 if previous is not None else 0)
         yield from self._small_files(directory, segments)
+
+    def _what_is_no_file_of_it(self, directory: Path, logs: list[Path]) -> Iterator[Finding]:
+        own = {log.with_suffix(suffix).name for log in logs for suffix in INDEX_SUFFIXES}
+        own |= {LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA}
+        for path in sorted(directory.iterdir()):
+            if path.is_dir() and path.name in own:
+                yield Finding(Severity.ERROR, str(path), "is a directory in the place of a file; a start fails")
+            elif path.is_dir():
+                yield Finding(Severity.WARNING, str(path), "is a directory, which a start leaves alone")
+            elif path.suffix in (".cleaned", ".swap"):
+                yield Finding(Severity.WARNING, str(path), "is left over from a cleaning; a start completes it")
 
     def _walk(self, segment: _Segment, *, last: bool, clean: bool) -> Iterator[Finding]:
         self.totals.segments += 1
@@ -245,9 +269,14 @@ class Verifier:
     # The files beside a segment
 
     def _indexes(self, segment: _Segment, *, trimmed: bool) -> Iterator[Finding]:
-        yield from self._offset_index(segment, segment.path.with_suffix(".index"), trimmed)
-        yield from self._time_index(segment, segment.path.with_suffix(".timeindex"), trimmed)
-        yield from self._txn_index(segment, segment.path.with_suffix(".txnindex"))
+        offsets, times, transactions = map(segment.path.with_suffix, INDEX_SUFFIXES)
+        # A directory in the place of one has been told of.
+        if not offsets.is_dir():
+            yield from self._offset_index(segment, offsets, trimmed)
+        if not times.is_dir():
+            yield from self._time_index(segment, times, trimmed)
+        if not transactions.is_dir():
+            yield from self._txn_index(segment, transactions)
 
     def _offset_index(self, segment: _Segment, path: Path, trimmed: bool) -> Iterator[Finding]:
         if not path.exists():
@@ -348,7 +377,7 @@ class Verifier:
             yield Finding(Severity.ERROR, str(metadata.path), str(error))
         bases = {segment.base_offset for segment in segments}
         for path in sorted([*directory.glob("*.index"), *directory.glob("*.timeindex"), *directory.glob("*.txnindex")]):
-            if (base := offset_in(path.stem)) is not None and base not in bases:
+            if path.is_file() and (base := offset_in(path.stem)) is not None and base not in bases:
                 yield Finding(Severity.WARNING, str(path), "has no .log file; a start deletes it")
 
 

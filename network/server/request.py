@@ -46,6 +46,11 @@ class Responder(Protocol):
         """SEND: the payload is the encoded parts. START_THROTTLING: milliseconds. Otherwise there is none."""
         ...
 
+    def is_gone(self, request: Request) -> bool:
+        """Whether its connection is closed, by the peer too, so that an answer would reach nobody. One that has only
+        ended its half, and still reads, counts as gone: nobody can tell."""
+        ...
+
 
 class Request:
     """One request: its header, its undecoded body, and the times at which it passed each station.
@@ -149,6 +154,11 @@ class Request:
         if conversion is not None:
             time_ns, memory = self.conversion or (0, 0)
             self.conversion = time_ns + conversion.time_ns, memory + conversion.memory_bytes
+
+    @property
+    def is_gone(self) -> bool:
+        """See `Responder.is_gone`. An answer is due all the same, but need not cost anything."""
+        return self.responder.is_gone(self)
 
     # ---- answers
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -27,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 _WARM_CHUNK = 256 << 10
 _SHORT = 1024
+_HUNG_UP = getattr(select, "POLLRDHUP", select.POLLHUP)
 
 
 def _after_response(state: int) -> int:
@@ -38,7 +40,8 @@ def _after_response(state: int) -> int:
     return sent if unmuted == REFUSED else unmuted
 
 
-_ANSWERED: Final = tuple(_after_response(state) for state in range(len(mute.STATE_NAMES)))
+ANSWERED: Final = tuple(_after_response(state) for state in range(len(mute.STATE_NAMES)))
+"""The mute state when the response is out, or will go out with the next one."""
 
 
 class ResponseWriter:
@@ -83,6 +86,12 @@ class ResponseWriter:
             self.discard()
         else:
             self._wake()
+
+    def is_gone(self, request: Request) -> bool:
+        """From any thread. While a request is in service its connection is not read, so the system is asked."""
+        connection: ServerConnection = request.link
+        # Should it be closed right now, and its number be another's, then the next to ask will know.
+        return connection.closed or _has_hung_up(connection.fd)
 
     def deliver_queued(self) -> None:
         """Write every response that waits now."""
@@ -226,7 +235,7 @@ class ResponseWriter:
 
     def answered(self, connection: ServerConnection) -> None:
         """The response is out, or will go out with the next one: unmute, and go on unless a throttle runs."""
-        state = connection.mute_state = _ANSWERED[connection.mute_state]
+        state = connection.mute_state = ANSWERED[connection.mute_state]
         if connection.in_service or state != NOT_MUTED:
             return
         if connection.ahead is not None or connection.buffers_input:
@@ -271,6 +280,14 @@ class ResponseWriter:
             self._table.loop.call_soon_threadsafe(function, *arguments)
         except RuntimeError:  # the loop is closed, and with it the connection
             function(*arguments)
+
+
+def _has_hung_up(fd: int) -> bool:
+    """Whether the peer has closed the connection, or at least its half of it, whatever bytes still wait before that.
+    Where the system does not tell (other than Linux) only of a broken connection."""
+    poll = select.poll()
+    poll.register(fd, _HUNG_UP)
+    return bool(poll.poll(0))
 
 
 def _read_through(fd: int, position: int, size: int) -> None:

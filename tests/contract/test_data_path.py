@@ -9,8 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from log.records.compression import Codec
+from log.records.old_formats import iter_entries
+from log.records.record import Record, iter_records
 from network.protocol.errors import ErrorCode
-from network.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from network.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, PartitionData
 from network.protocol.messages.init_producer_id import InitProducerIdRequest
 from network.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from network.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -254,6 +256,60 @@ def test_a_session_reports_only_what_changed(cluster: Cluster, broker: Broker) -
     assert (forget.error_code, forget.session_id) == (0, 0)
     gone = wire.call(broker, more(4), 12)
     assert ErrorCode.of(gone.error_code) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+# Fetch of consumers of old
+
+
+def old_records(answer: PartitionData, version: int) -> list[Record]:
+    """The records of an answer, all of which are of the format that the version knows."""
+    entries = list(iter_entries(bytes(answer.records or b"")))  # type: ignore[arg-type]
+    assert {entry.magic for entry in entries} == {0 if version < 2 else 1}
+    assert all(entry.is_valid() for entry in entries)
+    return [record for entry in entries for record in iter_records(entry)]
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_old_versions_of_fetch_get_records_as_they_know_them(broker: Broker, topic: str, version: int) -> None:
+    now = wire.now_ms()
+    wire.produce(broker, topic, wire.batch([b"a", None], keys=[b"k", b""], timestamps=[now - 1, now]))
+    wire.produce(broker, topic, wire.batch([b"%d" % i * 500 for i in range(20)], codec=Codec.LZ4))
+    answer = wire.fetch(broker, topic, 0, version=version)
+    assert answer.high_watermark == 22
+    found = old_records(answer, version)
+    assert found[0].offset == 0
+    if len(found) < 22:  # converted it is more than was read, and no more is answered
+        found += old_records(wire.fetch(broker, topic, found[-1].offset + 1, version=version), version)
+    assert [record.offset for record in found] == list(range(22))
+    assert [(r.key, r.value, r.timestamp) for r in found[:2]] == [
+        (b"k", b"a", now - 1 if version > 1 else -1),
+        (b"", None, now if version > 1 else -1),
+    ]
+    assert found[-1].value == b"19" * 500
+
+
+def test_an_old_fetch_in_the_middle_of_a_batch(broker: Broker, topic: str) -> None:
+    wire.produce(broker, topic, wire.batch([b"a", b"b", b"c"]))
+    wire.produce(broker, topic, wire.batch([b"d", b"e"], codec=Codec.GZIP))
+    assert [r.offset for r in old_records(wire.fetch(broker, topic, 1, version=2), 2)] == [1, 2, 3, 4]
+    assert [r.offset for r in old_records(wire.fetch(broker, topic, 4, version=2), 2)] == [3, 4]
+
+
+def test_an_old_fetch_ends_before_a_codec_that_it_does_not_know(broker: Broker, topic: str) -> None:
+    wire.produce(broker, topic, wire.batch([b"a" * 3000, b"b" * 3000]))
+    wire.produce(broker, topic, wire.batch([b"c"], codec=Codec.ZSTD))
+    assert [r.offset for r in old_records(wire.fetch(broker, topic, 0, version=3), 3)] == [0, 1]
+    answer = wire.fetch(broker, topic, 2, version=3)
+    assert ErrorCode.of(answer.error_code) is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    assert (answer.high_watermark, bytes(answer.records or b"")) == (-1, b"")  # type: ignore[arg-type]
+
+
+def test_an_old_fetch_waits_until_data_comes(broker: Broker, topic: str) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(wire.fetch, broker, topic, 0, max_wait_ms=25_000, version=2)
+        time.sleep(0.3)
+        wire.produce(broker, topic, wire.batch([b"x" * 3000, b"y" * 3000]))
+        assert [r.value for r in old_records(waiting.result(20), 2)] == [b"x" * 3000, b"y" * 3000]
 
 
 # ListOffsets

@@ -397,6 +397,18 @@ def test_every_version_of_offset_commit_and_fetch(version: int, client: Client, 
     assert found.error_code == 0
 
 
+@pytest.mark.parametrize("retention", [2**63 - 1, 0, -(2**63)])
+@pytest.mark.parametrize("version", [2, 4])
+def test_a_retention_beyond_the_end_of_time(client: Client, group: str, retention: int, version: int) -> None:
+    """Until expired offsets are looked for the next time, any is kept."""
+    answer = client.call(commit(group, {("one", 0): 7}, retention_time_ms=retention), version)
+    assert codes(answer) == {("one", 0): E.NONE}
+    wanted = [OffsetFetchRequestTopic(name="one", partition_indexes=[0])]
+    found = client.call(OffsetFetchRequest(group_id=group, topics=wanted), version)
+    kept = {7} if retention > 0 else {7, -1}  # what has expired may have been looked for just now
+    assert {p.committed_offset for t in found.topics for p in t.partitions} <= kept
+
+
 def test_all_offsets_of_many_groups(client: Client, group: str) -> None:
     client.call(commit(group, {("one", 0): 1, ("subscribed", 0): 2}), 9)
     groups = [OffsetFetchRequestGroup(group_id=name, topics=None) for name in (group, "none-such", "")]

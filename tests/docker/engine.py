@@ -86,7 +86,7 @@ def engine(directory: Path) -> Iterator[Engine]:
         "dockerd",
         [
             "dockerd",
-            "--storage-driver=vfs",
+            f"--storage-driver={storage_driver(directory)}",
             f"--data-root={directory}/data",
             f"--exec-root={directory}/exec",
             f"--pidfile={directory}/docker.pid",
@@ -108,6 +108,21 @@ def engine(directory: Path) -> Iterator[Engine]:
         yield own
     finally:
         daemon.stop()
+
+
+def storage_driver(directory: Path) -> str:
+    """`overlay2` if the file system can do that, which saves a copy of everything for each layer and container."""
+    lower, upper, work, merged = (directory / "overlay" / name for name in ("lower", "upper", "work", "merged"))
+    for each in (lower, upper, work, merged):
+        each.mkdir(parents=True)
+    options = f"lowerdir={lower},upperdir={upper},workdir={work}"
+    mounted = subprocess.run(
+        ["mount", "-t", "overlay", "overlay", "-o", options, str(merged)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        return "vfs"
+    subprocess.run(["umount", str(merged)], check=True)
+    return "overlay2"
 
 
 def build_base(own: Engine, directory: Path) -> None:

@@ -17,7 +17,7 @@ from broker.dev.polling import wait_until
 from tests.docker.stack import SERVICES, Load, Stack, busy
 from tests.support.cluster import CLOCK
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = pytest.mark.timeout(1800)
 
 
 def test_life_of_the_cluster(stack: Stack, spark_wheelhouse: Callable[[], None]) -> None:

@@ -104,9 +104,11 @@ def _leave_behind(directory: Path, rng: random.Random) -> None:
     path = directory / (
         name + rng.choice((".log", ".index", ".snapshot", ".swap", ".log.swap", ".cleaned", "", ".deleted"))
     )
+    if path.exists():
+        return
     if rng.random() < 0.2:
-        path.mkdir(exist_ok=True)
-    elif not path.exists():
+        path.mkdir()
+    else:
         path.write_bytes(rng.choice((b"", b"\0" * 70, rng.randbytes(70))))
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
-
-import pytest
 
 from controller import isr_changes, leader_election_rules, partition_state_machine, replica_state_machine
 from controller.context import ControllerContext
@@ -19,14 +17,10 @@ from controller.zk.access import UNFENCED, ZnodeAccess
 from controller.zk.payloads import PartitionState
 from network.protocol.errors import ErrorCode
 from tests.simulation.broker_model import BrokerModel, Replica
+from tests.simulation.planted import Mutations, Patch
 
-Patch = pytest.MonkeyPatch
-MUTATIONS: dict[str, Callable[[Patch], None]] = {}
-
-
-def mutation(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
-    MUTATIONS[plant.__name__] = plant
-    return plant
+MUTATIONS = Mutations()
+mutation = MUTATIONS.add
 
 
 @mutation

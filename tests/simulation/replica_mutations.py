@@ -7,10 +7,7 @@ others. `tests/unit/broker/replication` asserts those but for the first by thems
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
-
-import pytest
 
 from broker.replication import partition_reads
 from broker.replication.follower import fetcher
@@ -21,14 +18,10 @@ from broker.replication.isr.machine import IsrEffect, IsrEvent
 from broker.replication.isr.remote_replica import RemoteReplica
 from broker.replication.isr.state import CommittedIsr, IsrPhase, PendingExpandIsr, PendingShrinkIsr
 from broker.replication.partition import Partition
+from tests.simulation.planted import Mutations, Patch
 
-Patch = pytest.MonkeyPatch
-MUTATIONS: dict[str, Callable[[Patch], None]] = {}
-
-
-def mutation(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
-    MUTATIONS[plant.__name__] = plant
-    return plant
+MUTATIONS = Mutations()
+mutation = MUTATIONS.add
 
 
 # -- the follower ------------------------------------------------------------------------------------------------------

@@ -83,7 +83,9 @@ class Leader:
         self._follower = follower
         self._leader = leader
 
-    def fetch(self, wanted: dict[TopicPartition, FetchPartitionData]) -> dict[TopicPartition, messages.PartitionData]:
+    def fetch(
+        self, wanted: Mapping[TopicPartition, FetchPartitionData], changed: object
+    ) -> dict[TopicPartition, messages.PartitionData]:
         params = FetchParams(17, self._follower.id, -1, 0, 1, 1 << 20, FetchIsolation.LOG_END)
         entries = list(wanted.items())
         results: list[tuple[TopicPartition, LogReadResult]] = []
@@ -190,9 +192,9 @@ class Node:
         )
         self.log_manager.startup()
         metrics = MetricsRegistry()
-        replica_metrics = ReplicaMetrics(metrics)
         self.cache = MetadataCache(self.id)
         partitions = Partitions(self.cache.contains)
+        replica_metrics = ReplicaMetrics(metrics, partitions.has_topic)
         traffic = ReplicaTraffic(partitions, ReplicationThrottles(config, clock, metrics), replica_metrics)
         side = FollowerSide(partitions, traffic, config.version, lambda tp: None)
         failed = FailedPartitions()

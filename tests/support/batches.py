@@ -17,6 +17,7 @@ from log.records.batch import (
     peek,
 )
 from log.records.compression import Codec
+from log.records.old_formats import LegacyBatch, down_converted
 from log.records.record import BatchBuilder, Record
 
 
@@ -78,3 +79,8 @@ def iter_batches(buffer: Buffer, position: int = 0, end: int | None = None) -> I
             raise CorruptRecordError(f"a record batch of {size} bytes is smaller than its header")
         yield RecordBatch(buffer, position)
         position += size
+
+
+def down_convert(batches: Iterable[RecordBatch | LegacyBatch], magic: int, first_offset: int = 0) -> bytes:
+    """All that `down_converted` makes of them."""
+    return b"".join(data for data, _ in down_converted(batches, magic, first_offset))

@@ -21,7 +21,7 @@ class MemoryTopic:
         self.error = ErrorCode.NONE
         self.errors: list[ErrorCode] = []
         self.acks: list[int] = []
-        self._held: list[Callable[[], None]] | None = None
+        self._held: list[Callable[[ErrorCode], None]] | None = None
 
     def append(
         self,
@@ -34,11 +34,11 @@ class MemoryTopic:
     ) -> None:
         error = self.errors.pop(0) if self.errors else self.error
         if error is not ErrorCode.NONE:
-            self._settle(lambda: on_done(error, -1))
+            self._settle(lambda _: on_done(error, -1))
             return
         offset = self._write(partition, batch)
         self.acks.append(required_acks)
-        self._settle(lambda: on_done(ErrorCode.NONE, offset))
+        self._settle(lambda outcome: on_done(outcome, offset))
 
     def hold(self) -> None:
         self._held = []
@@ -46,7 +46,13 @@ class MemoryTopic:
     def acknowledge(self) -> None:
         held, self._held = self._held or [], None
         for settle in held:
-            settle()
+            settle(ErrorCode.NONE)
+
+    def time_out(self) -> None:
+        """What was held stays in the log, and is not acknowledged in time."""
+        held, self._held = self._held or [], None
+        for settle in held:
+            settle(ErrorCode.REQUEST_TIMED_OUT)
 
     def marker(self, partition: int, producer_id: int, *, commit: bool) -> None:
         control = ControlType.COMMIT if commit else ControlType.ABORT
@@ -78,8 +84,8 @@ class MemoryTopic:
         batches.append(view)
         return offset
 
-    def _settle(self, settle: Callable[[], None]) -> None:
+    def _settle(self, settle: Callable[[ErrorCode], None]) -> None:
         if self._held is None:
-            settle()
+            settle(ErrorCode.NONE)
         else:
             self._held.append(settle)

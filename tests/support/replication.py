@@ -410,7 +410,7 @@ def read_back(cluster: Cluster, topic: str, partitions: int) -> dict[int, list[b
     read: dict[int, list[bytes]] = {number: [] for number in range(partitions)}
     try:
         places = [TopicPartition(topic, number, 0) for number in read]
-        ends = {place.partition: consumer.get_watermark_offsets(place, timeout=30)[1] for place in places}
+        ends = {place.partition: _end_of(consumer, place) for place in places}
         consumer.assign(places)
         limit = time.monotonic() + 60
         while time.monotonic() < limit and any(len(read[number]) < ends[number] for number in read):
@@ -423,6 +423,21 @@ def read_back(cluster: Cluster, topic: str, partitions: int) -> dict[int, list[b
         consumer.close()
     assert {number: len(got) for number, got in read.items()} == ends
     return read
+
+
+_MOVING = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+
+
+def _end_of(consumer: Consumer, place: TopicPartition) -> int:
+    """The high watermark, asked again while its leader moves."""
+    limit = time.monotonic() + 30
+    while True:
+        try:
+            return int(consumer.get_watermark_offsets(place, timeout=30)[1])
+        except KafkaException as error:
+            if error.args[0].code() not in _MOVING or time.monotonic() > limit:
+                raise
+        time.sleep(0.2)
 
 
 def log_content(broker: Broker, topic: str, partition: int) -> bytes:

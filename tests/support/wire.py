@@ -110,11 +110,13 @@ def batch(
     keys: Sequence[bytes | None] | None = None,
     **options: Any,
 ) -> bytearray:
-    """A record batch of these values; keys are absent unless given."""
+    """A record batch of these values; keys are absent and all records of one moment (so that what it takes, packed
+    too, is the same at any time) unless given."""
     builder = BatchBuilder(codec=codec, **options)
+    now = now_ms()
     for index, value in enumerate(values):
         key = None if keys is None else keys[index]
-        builder.append(now_ms() if timestamps is None else timestamps[index], key, value)
+        builder.append(now if timestamps is None else timestamps[index], key, value)
     return builder.build()
 
 

@@ -27,7 +27,7 @@ def test_no_path_has_grown() -> None:
 
 def test_the_stored_paths_are_whole() -> None:
     for workloads in load().values():
-        assert set(workloads) == {"produce 1 record", "produce 100 records", "fetch 1 record"}
+        assert set(workloads) == {"produce 1 record", "produce 100 records", "fetch 1 record", "commit 1 offset"}
         assert all(sum(functions.values()) > 1000 for functions in workloads.values())
 
 

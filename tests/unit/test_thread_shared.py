@@ -218,7 +218,7 @@ def test_fetcher_state() -> None:
     log: Any = SimpleNamespace(latest_epoch=3, log_start_offset=0, high_watermark=5, log_end_offset=5)
     here: Any = SimpleNamespace(get_log=lambda tp: log, get=lambda tp: None)
 
-    def fetch(wanted: dict[TopicPartition, object]) -> dict[TopicPartition, object]:
+    def fetch(wanted: dict[TopicPartition, object], changed: object) -> dict[TopicPartition, object]:
         asked.append(len(wanted))
         return {}
 
@@ -234,17 +234,28 @@ def test_fetcher_state() -> None:
     node: Any = SimpleNamespace(id=2)
     mine = {n: [TopicPartition(f"topic-{n}", i) for i in range(5)] for n in range(2, THREADS)}
 
-    def work(number: int) -> None:
+    left = itertools.count(1)
+    over = threading.Event()
+
+    def change(number: int) -> None:
         for item in range(1000):
+            fetcher.add({tp: InitialFetchState(bytes(16), node, item, 5) for tp in mine[number]})
+            fetcher.update_topic_ids(dict.fromkeys(mine[number], bytes(16)))
+            assert set(fetcher.remove(mine[number][item % 5 :])) == set(mine[number][item % 5 :])
+
+    def work(number: int) -> None:
+        if number in mine:
+            try:
+                change(number)
+            finally:
+                if next(left) == len(mine):
+                    over.set()
+        while not over.is_set():
             if number == 0:
                 fetcher.step()
-            elif number == 1:
+            else:
                 assert fetcher.max_lag >= 0
                 assert len(fetcher.partitions()) <= 5 * THREADS
-            else:
-                fetcher.add({tp: InitialFetchState(bytes(16), node, item, 5) for tp in mine[number]})
-                fetcher.update_topic_ids(dict.fromkeys(mine[number], bytes(16)))
-                assert set(fetcher.remove(mine[number][item % 5 :])) == set(mine[number][item % 5 :])
 
     in_threads(THREADS, work)
     assert sum(asked) > 0

@@ -29,6 +29,10 @@ KEYS: dict[str, str] = {
     "odradek.log.format": "How a log line is written: text, or json with one object a line.",
     "odradek.log.log4j.file": "A log4j.properties that is read for the levels of loggers. Not set, the one that "
     "KAFKA_LOG4J_OPTS names, or that lies beside the server.properties, if there is any.",
+    "odradek.log.message.downconversion.process": "Whether records are converted for consumers older than Kafka 0.11 "
+    "by a process of its own, so that other requests do not wait for the interpreter. It begins with the first such "
+    "fetch and ends when there has been none for three minutes; it has about 25 MB, and what it converts. If it cannot "
+    "be started, or dies, the broker converts by itself. Only where the system has files in memory (Linux).",
     "odradek.metrics.partitions": "Whether /metrics shows the series of single partitions, about ten for each.",
     "odradek.sasl.login.timeout.ms": "Time in which a connection of a listener with SASL must have authenticated; else "
     "it is closed, up to a second later. With -1 only connections.max.idle.ms bounds one that is silent, as in Apache "

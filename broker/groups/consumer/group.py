@@ -56,12 +56,13 @@ class ConsumerGroup(GroupBase):
         self.regexes: dict[str, ResolvedRegex] = {}
         self.owners: dict[TopicIdPartition, str] = {}
         # Not stored: the layout of topics that the group was compared with, whether a record of the classic group that
-        # it was is still to be deleted, timers, and the last write on its way.
+        # it was is still to be deleted, timers, the last write on its way, and whether a write was never acknowledged.
         self.seen_layout: int | None = None
         self.classic_record_stands = successor_of is not None and bool(successor_of.record_keys())
         self.sessions: dict[str, DelayedOperation] = {}
         self.deadlines: dict[str, DelayedOperation] = {}
         self.pending: PendingWrite | None = None
+        self.is_unsettled = False
         self._current: dict[str, CurrentAssignment] = {}
         self._subscribers: Counter[str] = Counter()
         self._regex_users: Counter[str] = Counter()

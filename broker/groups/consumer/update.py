@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from broker.groups.consumer.changes import Change
+from broker.groups.consumer.changes import Change, SetEpoch
 from broker.groups.consumer.group import ConsumerGroup, Done, PendingWrite
 from broker.groups.records import keys
 from broker.groups.records.writer import GroupWriter
@@ -46,15 +46,19 @@ class Update:
 
         Without changes `done` waits for the write before, so that nobody sees what may still be taken back. A batch
         that the log refuses is undone before the lock is given up; one whose acknowledgement fails is in the log, so
-        its changes stand.
+        its changes stand. But another leader may never have had it: nobody is told of them until a later batch, of the
+        group's epoch if there is nothing else, is acknowledged, and with it all before (as Kafka's coordinator waits
+        for the high watermark).
         """
         group = self.group
-        if not self._changes:
-            if group.pending is None:
-                done(ErrorCode.NONE)
-            else:
-                group.pending.waiters.append(done)
+        if not self._changes and group.pending is not None:
+            group.pending.waiters.append(done)
             return
+        if not self._changes and not group.is_unsettled:
+            done(ErrorCode.NONE)
+            return
+        if not self._changes:
+            self.make(SetEpoch(group.epoch))
         entries = [change.record(group.group_id) for change in self._changes]
         if group.classic_record_stands:
             entries.insert(0, (keys.classic_group(group.group_id), None))
@@ -66,8 +70,9 @@ class Update:
                 if is_appending and error is not ErrorCode.NONE:
                     self.undo()
                 if error is ErrorCode.NONE:
-                    group.classic_record_stands = False
+                    group.classic_record_stands = group.is_unsettled = False
                 else:
+                    group.is_unsettled |= not is_appending
                     logger.warning("%d records of group %s: %s", len(entries), group.group_id, error.name)
                 if group.pending is pending:
                     group.pending = None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 
 from broker.replication.results import FetchPartitionData
 from log.topic_partition import TopicPartition
@@ -34,36 +35,34 @@ class FetchSessionClient:
         self._session_id = 0
         self._epoch = INITIAL_EPOCH
         self._partitions: dict[TopicPartition, FetchPartitionData] = {}
+        self._of_id: Counter[bytes] = Counter()
+        self.names: dict[bytes, str] = {}
+        """Topic names by id, for the answer."""
 
     @property
     def partitions(self) -> Mapping[TopicPartition, FetchPartitionData]:
         """Everything that is in the session, or in the full request."""
         return self._partitions
 
-    def build(self, wanted: dict[TopicPartition, FetchPartitionData], version: int) -> tuple[FetchRequest, int]:
+    def build(
+        self, wanted: Mapping[TopicPartition, FetchPartitionData], changed: Collection[TopicPartition], version: int
+    ) -> tuple[FetchRequest, int]:
         """The partitions and session fields of the next request, and the version to send it in.
 
-        Without a topic id for every partition the version falls to the last one that uses names.
+        `changed` are all partitions in which `wanted` differs from the call before. Without a topic id for every
+        partition the version falls to the last one that uses names.
         """
-        full = self._epoch == INITIAL_EPOCH
-        replaced: dict[TopicPartition, bytes] = {}
-        if full:
+        to_send: Mapping[TopicPartition, FetchPartitionData]
+        forgotten: dict[TopicPartition, bytes] = {}
+        if self._epoch == INITIAL_EPOCH:
             to_send = wanted
-            forgotten: dict[TopicPartition, bytes] = {}
-        else:
-            to_send = {}
+            self._partitions, self._of_id, self.names = {}, Counter(), {}
             for tp, item in wanted.items():
-                known = self._partitions.get(tp)
-                if known != item:
-                    to_send[tp] = item
-                    if known is not None and known.topic_id not in (ZERO_UUID, item.topic_id):
-                        replaced[tp] = known.topic_id
-            forgotten = {tp: item.topic_id for tp, item in self._partitions.items() if tp not in wanted}
-        self._partitions = dict(wanted)
-        has_ids = all(item.topic_id != ZERO_UUID for item in wanted.values())
-        if not has_ids and version >= _FIRST_VERSION_WITH_TOPIC_IDS:
+                self._put(tp, item)
+        else:
+            to_send = self._put_changed(wanted, changed, forgotten)
+        if self._of_id[ZERO_UUID] and version >= _FIRST_VERSION_WITH_TOPIC_IDS:
             version = _LAST_VERSION_WITH_NAMES
-        forgotten.update(replaced)
         request = FetchRequest(
             session_id=self._session_id,
             session_epoch=self._epoch,
@@ -72,9 +71,37 @@ class FetchSessionClient:
         )
         return request, version
 
-    def names(self) -> dict[bytes, str]:
-        """Topic names by id, for the answer."""
-        return {item.topic_id: tp.topic for tp, item in self._partitions.items()}
+    def _put_changed(
+        self,
+        wanted: Mapping[TopicPartition, FetchPartitionData],
+        changed: Collection[TopicPartition],
+        forgotten: dict[TopicPartition, bytes],
+    ) -> dict[TopicPartition, FetchPartitionData]:
+        """Follow the changes; returns what has to be sent, and adds to `forgotten`."""
+        to_send: dict[TopicPartition, FetchPartitionData] = {}
+        for tp in changed:
+            item, known = wanted.get(tp), self._partitions.get(tp)
+            if item == known:
+                continue
+            if known is not None:
+                self._drop(tp, known)
+            if item is not None:
+                self._put(tp, item)
+                to_send[tp] = item
+            if known is not None and (item is None or known.topic_id not in (ZERO_UUID, item.topic_id)):
+                forgotten[tp] = known.topic_id
+        return to_send
+
+    def _put(self, tp: TopicPartition, item: FetchPartitionData) -> None:
+        self._partitions[tp] = item
+        self._of_id[item.topic_id] += 1
+        self.names[item.topic_id] = tp.topic
+
+    def _drop(self, tp: TopicPartition, item: FetchPartitionData) -> None:
+        del self._partitions[tp]
+        self._of_id[item.topic_id] -= 1
+        if not self._of_id[item.topic_id]:
+            del self._of_id[item.topic_id], self.names[item.topic_id]
 
     def handle(self, response: FetchResponse, answers: Mapping[TopicPartition, PartitionData], unknown: bool) -> bool:
         """Follow the session from an answer; `False` if its partitions must not be used.
@@ -90,14 +117,14 @@ class FetchSessionClient:
             if not answers and response.throttle_time_ms > 0:
                 self._restart(0)
                 return False
-            if unknown or set(answers) != set(self._partitions):
+            if unknown or answers.keys() != self._partitions.keys():
                 logger.warning("%s: the answer to a full fetch has other partitions than asked for", self._name)
                 self._restart(0)
                 return False
             self._session_id = response.session_id
             self._epoch = INITIAL_EPOCH if response.session_id == 0 else 1
             return True
-        if unknown or not set(answers) <= set(self._partitions):
+        if unknown or not answers.keys() <= self._partitions.keys():
             logger.warning("%s: the answer has partitions that are not in the session", self._name)
             self._restart(self._session_id)
             return False

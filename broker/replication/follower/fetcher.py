@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from broker.config.versions import MetadataVersion
 from broker.replication.follower.fetch_state import InitialFetchState, PartitionFetchState, ReplicaState
+from broker.replication.follower.fetch_states import FetchStates, Wanted
 from broker.replication.follower.leader_endpoint import LeaderEndpoint
 from broker.replication.follower.truncation_target import truncation_target
 from broker.replication.partition import Partition
@@ -101,7 +102,8 @@ class ReplicaFetcher:
         self._on_request = on_request
         self._truncates_on_fetch = side.version.truncates_on_fetch
         self._lock = threading.RLock()
-        self._states: dict[TopicPartition, PartitionFetchState] = {}
+        self._states = FetchStates()
+        self._wanted = Wanted(self._states, self._item)
         self._moved_high_watermarks: list[TopicPartition] = []
         self._worker = Worker(name, self.step, clock, interrupt=leader.close, backoff_ms=backoff_ms, workers=workers)
 
@@ -187,7 +189,7 @@ class ReplicaFetcher:
         now = self._clock.monotonic_ms()
         asked: dict[TopicPartition, tuple[int, int]] = {}
         with self._lock:
-            for tp, state in list(self._states.items()):
+            for tp, state in self._wanted.unsettled():
                 if not state.is_truncating(now):
                     continue
                 log = self._partitions.get_log(tp)
@@ -236,7 +238,7 @@ class ReplicaFetcher:
             return
         done = target.completed or self._truncates_on_fetch
         latest = log.latest_epoch
-        self._put_last(
+        self._states.put_last(
             tp,
             state.with_(
                 fetch_offset=target.offset,
@@ -247,32 +249,29 @@ class ReplicaFetcher:
 
     # ------------------------------------------------------------------ fetching
 
-    def _wanted(self) -> dict[TopicPartition, FetchPartitionData]:
-        now = self._clock.monotonic_ms()
-        wanted: dict[TopicPartition, FetchPartitionData] = {}
-        for tp, state in self._states.items():
-            if not state.is_ready(now) or self._traffic.rests(tp, state):
-                continue
-            log = self._partitions.get_log(tp)
-            if log is None:
-                continue
-            wanted[tp] = FetchPartitionData(
-                state.topic_id,
-                state.fetch_offset,
-                log.log_start_offset,
-                self._partition_max_bytes,
-                state.current_leader_epoch,
-                state.last_fetched_epoch if self._truncates_on_fetch else -1,
-            )
-        return wanted
+    def _item(self, tp: TopicPartition, state: PartitionFetchState, now_ms: int) -> FetchPartitionData | None:
+        if not state.is_ready(now_ms) or self._traffic.rests(tp, state):
+            return None
+        log = self._partitions.get_log(tp)
+        if log is None:
+            return None
+        return FetchPartitionData(
+            state.topic_id,
+            state.fetch_offset,
+            log.log_start_offset,
+            self._partition_max_bytes,
+            state.current_leader_epoch,
+            state.last_fetched_epoch if self._truncates_on_fetch else -1,
+        )
 
     def _fetch(self) -> bool:
         with self._lock:
-            wanted = self._wanted()
+            self._wanted.update(self._clock.monotonic_ms())
+        wanted = self._wanted.partitions
         if not wanted:
             return False
         try:
-            answers = self._leader.fetch(wanted)
+            answers = self._leader.fetch(wanted, self._wanted.take_changes())
         except (OSError, ApiError, ProtocolError) as error:
             self._log_failure("fetching", error)
             with self._lock:
@@ -351,7 +350,7 @@ class ReplicaFetcher:
         if after != before:
             self._moved_high_watermarks.append(tp)
         lag = max(0, answer.high_watermark - next_offset)
-        self._put_last(tp, state.with_(fetch_offset=next_offset, lag=lag, last_fetched_epoch=epoch))
+        self._states.put_last(tp, state.with_(fetch_offset=next_offset, lag=lag, last_fetched_epoch=epoch))
 
     def _on_out_of_range(self, tp: TopicPartition, state: PartitionFetchState) -> None:
         """The leader does not have our offset: unclean leader, or its log start has moved past us."""
@@ -386,7 +385,7 @@ class ReplicaFetcher:
         self, tp: TopicPartition, state: PartitionFetchState, log: PartitionLog, offset: int, lag: int
     ) -> None:
         latest = log.latest_epoch
-        self._put_last(
+        self._states.put_last(
             tp,
             state.with_(
                 fetch_offset=offset,
@@ -402,16 +401,11 @@ class ReplicaFetcher:
         partition = self._partitions.get(tp)
         return partition, None if partition is None else partition.log
 
-    def _put_last(self, tp: TopicPartition, state: PartitionFetchState) -> None:
-        """Store, and move to the end of the order, so that busy partitions do not starve the others."""
-        self._states.pop(tp, None)
-        self._states[tp] = state
-
     def _delay(self, tp: TopicPartition) -> None:
         state = self._states.get(tp)
         now = self._clock.monotonic_ms()
         if state is not None and not state.is_delayed(now):
-            self._put_last(tp, state.with_(delay_until_ms=now + self._backoff_ms))
+            self._states.put_last(tp, state.with_(delay_until_ms=now + self._backoff_ms))
 
     def _mark_failed(self, tp: TopicPartition) -> None:
         logger.warning("%s: is not fetched until the controller sends a newer leader epoch", tp)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from broker.cluster.metadata_cache import Node
+from broker.java_hash import absolute, string_hash
 from broker.replication.follower.fetch_state import InitialFetchState, PartitionFetchState
 from broker.replication.follower.fetcher import FailedPartitions, ReplicaFetcher
 from log.topic_partition import TopicPartition
@@ -26,14 +27,7 @@ MakeFetcher = Callable[[FetcherId, Node], ReplicaFetcher]
 
 def fetcher_index(tp: TopicPartition, num_fetchers: int) -> int:
     """The fetcher of a partition: by Java's string hash of the topic, so that it is the one Kafka would choose."""
-    hashed = 0
-    encoded = tp.topic.encode("utf-16-be")
-    for i in range(0, len(encoded), 2):
-        hashed = (31 * hashed + (encoded[i] << 8 | encoded[i + 1])) & 0xFFFFFFFF
-    value = (31 * hashed + tp.partition) & 0xFFFFFFFF
-    if value >= 0x80000000:
-        value -= 0x100000000
-    return (0 if value == -(2**31) else abs(value)) % num_fetchers
+    return absolute((31 * string_hash(tp.topic) + tp.partition) & 0xFFFFFFFF) % num_fetchers
 
 
 class FetcherManager:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
 from broker.cluster.metadata_cache import Node
@@ -29,7 +29,11 @@ from timer.clock import Clock
 class LeaderEndpoint(Protocol):
     """All calls block, and raise `OSError` when no answer comes and `ApiError` when the whole request is refused."""
 
-    def fetch(self, wanted: dict[TopicPartition, FetchPartitionData]) -> dict[TopicPartition, PartitionData]: ...
+    def fetch(
+        self, wanted: Mapping[TopicPartition, FetchPartitionData], changed: Collection[TopicPartition]
+    ) -> dict[TopicPartition, PartitionData]:
+        """`changed` are those that are asked for otherwise, or not any more, than in the call before."""
+        ...
 
     def offset(self, tp: TopicPartition, timestamp: int, current_leader_epoch: int) -> int:
         """The leader's log end (-1) or log start (-2); raises the partition's error."""
@@ -91,9 +95,11 @@ class RemoteLeader:
         self._closed = False
         self._session = FetchSessionClient(f"{self._client_id} of leader {node.id}")
 
-    def fetch(self, wanted: dict[TopicPartition, FetchPartitionData]) -> dict[TopicPartition, PartitionData]:
+    def fetch(
+        self, wanted: Mapping[TopicPartition, FetchPartitionData], changed: Collection[TopicPartition]
+    ) -> dict[TopicPartition, PartitionData]:
         settings, session = self._settings, self._session
-        request, version = session.build(wanted, self._version.fetch_request_version)
+        request, version = session.build(wanted, changed, self._version.fetch_request_version)
         request.max_wait_ms = settings.max_wait_ms
         request.min_bytes = settings.min_bytes
         request.max_bytes = settings.max_bytes
@@ -107,7 +113,7 @@ class RemoteLeader:
         except BaseException:
             session.on_failure()
             raise
-        names = session.names() if version >= 13 else {}
+        names = session.names
         answers: dict[TopicPartition, PartitionData] = {}
         unknown = False
         for topic in response.responses:

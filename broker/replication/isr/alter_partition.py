@@ -116,7 +116,7 @@ class AlterPartitionManager:
             topic = topics.get(tp.topic)
             if topic is None:
                 topic = topics[tp.topic] = TopicDataRequest(topic_name=tp.topic, topic_id=item.topic_id)
-            topic.partitions.append(_partition(tp.partition, item.proposal, version))
+            topic.partitions.append(partition_data(tp.partition, item.proposal, version))
         return AlterPartitionRequest(
             broker_id=self._broker_id, broker_epoch=self._broker_epoch(), topics=list(topics.values())
         )
@@ -175,14 +175,19 @@ class AlterPartitionManager:
         return answers
 
 
-def _partition(index: int, proposal: LeaderAndIsr, version: int) -> PartitionDataRequest:
+def partition_data(index: int, proposal: LeaderAndIsr, version: int) -> PartitionDataRequest:
+    """What a proposal is in a request of `version`."""
     partition = PartitionDataRequest(
         partition_index=index, leader_epoch=proposal.leader_epoch, partition_epoch=proposal.partition_epoch
     )
     if version >= 1:
         partition.leader_recovery_state = proposal.recovery_state
     if version >= 3:
-        partition.new_isr_with_epochs = [BrokerState(broker_id=member) for member in proposal.isr]
+        # Of those who are in the ISR already the controller knows better when they were away.
+        joiner, epoch = proposal.joins or (None, -1)
+        partition.new_isr_with_epochs = [
+            BrokerState(broker_id=member, broker_epoch=epoch if member == joiner else -1) for member in proposal.isr
+        ]
     else:
         partition.new_isr = list(proposal.isr)
     return partition

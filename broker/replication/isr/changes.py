@@ -47,7 +47,8 @@ def update_follower(
         moved = watches_low_watermark and partition.low_watermark() > old_low
         expand = None
         if replica.broker_id not in partition.isr_state.isr and _may_join(partition, replica):
-            expand = propose(partition, IsrEvent.CAUGHT_UP, (*partition.isr_state.isr, replica.broker_id))
+            isr = (*partition.isr_state.isr, replica.broker_id)
+            expand = propose(partition, IsrEvent.CAUGHT_UP, isr, joins=(replica.broker_id, broker_epoch))
         if old_end != replica.log_end_offset and partition.maybe_advance_high_watermark():
             moved = True
     if expand is not None:
@@ -101,7 +102,9 @@ def _out_of_sync(partition: Partition, log: PartitionLog) -> set[int]:
     return out
 
 
-def propose(partition: Partition, event: IsrEvent, isr: tuple[int, ...]) -> IsrState | None:
+def propose(
+    partition: Partition, event: IsrEvent, isr: tuple[int, ...], joins: tuple[int, int] | None = None
+) -> IsrState | None:
     """Under the partition's lock: what is to be submitted now; None if another change is in flight.
 
     Only a leader proposes, and it takes in nobody that has no replica here. What the controller has told is not
@@ -113,7 +116,7 @@ def propose(partition: Partition, event: IsrEvent, isr: tuple[int, ...]) -> IsrS
     assert new <= set(partition.assignment), f"{name}: {isr} has members with no replica here"
     assert local in isr, f"{name}: {isr} leaves the leader out"
     proposal = LeaderAndIsr(
-        local, partition.leader_epoch, isr, LeaderRecoveryState.RECOVERED, partition.partition_epoch
+        local, partition.leader_epoch, isr, LeaderRecoveryState.RECOVERED, partition.partition_epoch, joins
     )
     return None if partition.take(event, proposal) is IsrEffect.NOTHING else partition.isr_state
 

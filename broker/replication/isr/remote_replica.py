@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from log.offset_metadata import UNKNOWN_OFFSET, LogOffsetMetadata
+from log.topic_partition import TopicPartition
 
 UNKNOWN_OFFSET_METADATA = LogOffsetMetadata(UNKNOWN_OFFSET)
+
+
+class Rest(Protocol):
+    """That a follower's fetches leave a partition out, as there is nothing to tell it: `broker/fetching/standby.py`."""
+
+    @property
+    def fetched_ms(self) -> int:
+        """When the follower last fetched."""
+        ...
+
+    def end(self, topic_partition: TopicPartition) -> None:
+        """From the follower's next fetch on, and in the one that waits, the partition is looked at again."""
+        ...
 
 
 class RemoteReplica:
@@ -22,6 +38,7 @@ class RemoteReplica:
         "log_end_offset",
         "log_end_offset_metadata",
         "log_start_offset",
+        "rest",
     )
 
     def __init__(self, broker_id: int) -> None:
@@ -33,6 +50,21 @@ class RemoteReplica:
         self.last_fetch_ms = 0
         self.last_caught_up_ms = 0
         self.broker_epoch = -1
+        self.rest: Rest | None = None
+
+    @property
+    def caught_up_ms(self) -> int:
+        """When it last had everything."""
+        return self.last_caught_up_ms if self.rest is None else max(self.last_caught_up_ms, self.rest.fetched_ms)
+
+    def end_rest(self, topic_partition: TopicPartition) -> None:
+        """Something happens to the partition: what its fetches would have noted until now is noted."""
+        rest = self.rest
+        if rest is not None:
+            self.rest = None
+            self.last_fetch_ms = max(self.last_fetch_ms, rest.fetched_ms)
+            self.last_caught_up_ms = max(self.last_caught_up_ms, rest.fetched_ms)
+            rest.end(topic_partition)
 
     def update_fetch_state(
         self,
@@ -48,6 +80,8 @@ class RemoteReplica:
         caught up at that moment: a follower that is always one step behind stays in sync.
         """
         offset = fetch_offset.message_offset
+        if offset < self.log_end_offset:
+            self.rest = None  # it has not everything any more
         if offset >= leader_end_offset:
             self.last_caught_up_ms = max(self.last_caught_up_ms, fetch_time_ms)
         elif offset >= self.last_fetch_leader_end_offset:
@@ -74,4 +108,4 @@ class RemoteReplica:
             self.last_fetch_ms = now_ms if in_isr else 0
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
-        return self.log_end_offset == leader_end_offset or now_ms - self.last_caught_up_ms <= max_lag_ms
+        return self.log_end_offset == leader_end_offset or now_ms - self.caught_up_ms <= max_lag_ms

@@ -42,6 +42,9 @@ class LeaderAndIsr:
     isr: tuple[int, ...]
     recovery_state: LeaderRecoveryState
     partition_epoch: int
+    joins: tuple[int, int] | None = None
+    """Of a proposal: who is to join the ISR, and in which broker epoch it had what it needs for that (KIP-903), -1 if
+    that is not known. None if nobody joins."""
 
 
 @lru_cache(maxsize=1024)

@@ -114,6 +114,7 @@ def exchange(partition: Partition, log_manager: LogManager, max_bytes: int) -> b
 
 def _use(partition: Partition, future: PartitionLog) -> None:
     """Places in the old log's files mean nothing in the new one's, so those of followers are forgotten."""
+    partition.end_rests()
     partition.log, partition.future_log = future, None
     for replica in partition.remote_replicas.values():
         replica.log_end_offset_metadata = LogOffsetMetadata(replica.log_end_offset)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from broker.replication.awaited_followers import SHORT_WAIT_MS, AwaitedFollowers
@@ -19,6 +20,18 @@ from network.protocol.errors import ApiError, ErrorCode
 from timer.purgatory import DelayedOperation
 
 FetchCallback = Callable[[list[tuple[TopicPartition, LogReadResult]]], None]
+
+
+class Standby(Protocol):
+    """What a follower's fetch that waits has beside its entries: partitions that rest, until they wake."""
+
+    def woken(self) -> Sequence[tuple[object, FetchEntry]]:
+        """Those that have woken since the fetch came, as the fetch names them and as it is read."""
+        ...
+
+    def wait(self, operation: DelayedOperation, watch: Callable[[DelayedOperation, TopicPartition], None]) -> None:
+        """From now on `operation` is watched by each that wakes."""
+        ...
 
 
 class Reads(Protocol):
@@ -47,6 +60,7 @@ class DelayedFetch(DelayedOperation):
         positions: Sequence[LogOffsetMetadata | None],
         replicas: Reads,
         callback: FetchCallback,
+        standby: Standby | None = None,
     ) -> None:
         is_short = params.is_from_follower and replicas.awaited.is_awaited(params.replica_id)
         super().__init__(min(params.max_wait_ms, SHORT_WAIT_MS) if is_short else params.max_wait_ms)
@@ -56,6 +70,7 @@ class DelayedFetch(DelayedOperation):
         self._positions = positions
         self._replicas = replicas
         self._callback = callback
+        self._standby = standby
 
     def try_complete(self) -> bool:
         accumulated = 0
@@ -63,7 +78,7 @@ class DelayedFetch(DelayedOperation):
         if self._ends_when_awaited and self._replicas.awaited.is_awaited(params.replica_id):
             return self.force_complete()
         slots = self._replicas.partitions.slots
-        for (tp, data), start in zip(self._entries, self._positions, strict=True):
+        for (tp, data), start in self._places():
             if start is None or start.message_offset < 0:
                 continue
             slot = slots.get(tp)
@@ -102,6 +117,23 @@ class DelayedFetch(DelayedOperation):
         if accumulated >= params.min_bytes:
             return self.force_complete()
         return False
+
+    def _places(self) -> Iterable[tuple[FetchEntry, LogOffsetMetadata | None]]:
+        """What is read, and where the read begins."""
+        places = zip(self._entries, self._positions, strict=True)
+        if self._standby is None:
+            return places
+        return itertools.chain(places, [(entry, self._noted(entry)) for _, entry in self._standby.woken()])
+
+    def _noted(self, entry: FetchEntry) -> LogOffsetMetadata:
+        """The place of a follower that rested there."""
+        tp, data = entry
+        slot = self._replicas.partitions.slots.get(tp)
+        replica = slot.remote_replicas.get(self._params.replica_id) if isinstance(slot, Partition) else None
+        noted = None if replica is None else replica.log_end_offset_metadata
+        if noted is not None and noted.message_offset == data.fetch_offset:
+            return noted
+        return LogOffsetMetadata(data.fetch_offset)
 
     def _is_as_it_was(self, partition: Partition, data: FetchPartitionData, start: LogOffsetMetadata) -> bool:
         """Whether the leader and its epoch still are those of the fetch, and the log ends at the very place of it.

@@ -32,7 +32,7 @@ def make_tokens(context: BrokerContext, scheduler: Scheduler) -> TokenManager | 
     )
 
     def remove_expired() -> None:
-        if context.controller.is_active:
+        if context.is_controller:
             tokens.remove_expired()
 
     period_ms = config.get_int("delegation.token.expiry.check.interval.ms")

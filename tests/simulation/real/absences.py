@@ -9,8 +9,10 @@ from tests.simulation.real.history import History
 from tests.simulation.real.znodes import Znodes
 
 LOOK_MS = 100
-LONGEST_MS = 3_000
+CALM_MS = 3_000
 """A new controller reads all there is first, and each question may take a hundred milliseconds."""
+LONGEST_MS = 1_200
+"""Less than leaders take to notice by themselves (`replica.lag.time.max.ms`, and half of it)."""
 
 
 class Absences:
@@ -40,7 +42,7 @@ class Absences:
             self._controller, self._calm_ms = controller, now
             return
         for number, since in self._gone.items():
-            if now - max(since, self._calm_ms) >= LONGEST_MS:
+            if now - since >= LONGEST_MS and now - self._calm_ms >= CALM_MS:
                 self._check_isrs(number)
 
     def _undisturbed(self) -> object:

@@ -11,7 +11,11 @@ from typing import Any
 import greenlet
 
 from broker.config.kafka_config import KafkaConfig
+from broker.coordinator.internal_topic_names import OFFSETS_TOPIC, partition_for
 from broker.server import BrokerServer
+from controller.zk import paths
+from controller.zk.payloads import decode_partition_state
+from log.topic_partition import TopicPartition
 from tests.simulation.real.disk import Disk
 from tests.simulation.real.network import Net, SimServer
 from tests.simulation.real.runtime import Process, Runtime, runtime
@@ -34,6 +38,7 @@ CONFIG = {
     "log.cleaner.backoff.ms": "250",
     # Simulated threads and disks end where a real process begins.
     "odradek.log.cleaner.process": "false",
+    "odradek.log.message.downconversion.process": "false",
     "log.cleaner.dedupe.buffer.size": "1048577",
     "log.cleaner.io.buffer.size": "4096",
     "log.cleaner.min.cleanable.ratio": "0.1",
@@ -56,6 +61,11 @@ CONFIG = {
     "transaction.state.log.min.isr": "2",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "500",
+    "group.coordinator.rebalance.protocols": "classic,consumer",
+    "group.consumer.min.session.timeout.ms": "500",
+    "group.consumer.session.timeout.ms": "1500",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "300",
     "auto.create.topics.enable": "false",
     "controlled.shutdown.enable": "true",
     "controlled.shutdown.retry.backoff.ms": "500",
@@ -154,6 +164,12 @@ class SimBroker:
         self.cluster.disk.lose(self.directory)
 
 
+def state_of_group(group: str) -> str:
+    """The znode that tells who leads the partition that keeps the group."""
+    kept = partition_for(group, int(CONFIG["offsets.topic.num.partitions"]))
+    return paths.partition_state(TopicPartition(OFFSETS_TOPIC, kept))
+
+
 class Cluster:
     """Brokers, their ZooKeeper and the network, by one seed. A context: what it replaces is put back at the end."""
 
@@ -191,6 +207,15 @@ class Cluster:
             self.runtime.close(self.processes)
         finally:
             self._installed.__exit__(None, None, None)
+
+    def coordinates(self, group: str, broker: int) -> bool:
+        """Whether ZooKeeper has it lead the partition that keeps the group.
+
+        One that was paused answers from its memory until it hears that it does not, and so do Apache Kafka's.
+        """
+        node = self.zookeeper.nodes.get(state_of_group(group))
+        state = None if node is None else decode_partition_state(node.data, 0)
+        return state is not None and state.leader == broker
 
     def note(self, line: str) -> None:
         self.trace.append(f"{(self.runtime.now_ns - 1_000_000_000) / 1e6:10.2f}  {line}")

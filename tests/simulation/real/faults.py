@@ -10,7 +10,7 @@ import os
 from random import Random
 
 from tests.simulation.real.brokers import ZOOKEEPER, Cluster, SimBroker
-from tests.simulation.real.stories import STORIES, Stories, is_healthy
+from tests.simulation.real.stories import LAST, STORIES, Stories, is_healthy
 from tests.simulation.real.znodes import Znodes
 
 SINGLE = ("kill", "stop", "power", "pause", "cut", "cut zookeeper", "expire", "reset", "disk")
@@ -41,6 +41,14 @@ class Faults:
         if rng.random() < 0.3 or (kind in STORIES and len(self._healthy()) < min(3, len(self._cluster.brokers))):
             self._repair(rng)
         elif self._is_planned() and (self._story if kind in STORIES else self._single)(kind, rng):
+            self.happened.append(self._number)
+
+    def last(self) -> None:
+        """With some seeds one more, from which everything has to come back by itself: nobody takes it away again."""
+        self._number = 0
+        rng = Random(f"{self._cluster.seed} fault {self._number}")
+        if len(self._cluster.brokers) >= 3 and rng.random() < 0.5 and self._is_planned():
+            self._stories.tell(LAST, rng)
             self.happened.append(self._number)
 
     def _is_planned(self) -> bool:

@@ -48,10 +48,11 @@ class GroupHistory:
             if owner != member_id:
                 self.history.broken(f"{name} and {owner} both own partition {partition} in generation {generation}")
 
-    def commits(self, partition: int, generation: int) -> int:
-        """The offset that somebody is about to commit."""
+    def commits(self, partition: int, generation: int, newest: int | None = None) -> int:
+        """The offset that somebody is about to commit, in a generation of which `newest` is the newest now."""
         self._last += 1
-        self._commits.setdefault(partition, []).append(Commit(self._last, self.now(), NOT_YET, self.newest, generation))
+        newest = self.newest if newest is None else newest
+        self._commits.setdefault(partition, []).append(Commit(self._last, self.now(), NOT_YET, newest, generation))
         return self._last
 
     def committed(self, name: str, partition: int, offset: int) -> None:

@@ -29,7 +29,7 @@ NAME = "members"
 TOPIC = "work"
 SESSION_MS = 1_500
 REBALANCE_MS = 2_000
-_ELSEWHERE = (
+ELSEWHERE = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.NOT_COORDINATOR,
@@ -45,9 +45,10 @@ class JoinAgain(Exception):
 class Offsets(Client):
     """Asks how far the group has come."""
 
-    def __init__(self, cluster: Cluster, name: str, history: GroupHistory) -> None:
+    def __init__(self, cluster: Cluster, name: str, history: GroupHistory, group: str = NAME) -> None:
         super().__init__(cluster, name, history.history)
         self.groups = history
+        self.group = group
 
     def work(self) -> None:
         for partition in range(PARTITIONS):
@@ -56,11 +57,14 @@ class Offsets(Client):
     def fetch(self, partition: int) -> None:
         began = self.groups.now()
         topics = [OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[partition])]
-        request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=NAME, topics=topics)])
+        request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=self.group, topics=topics)])
 
         def attempt() -> int | None:
-            answer = self.ask(self.coordinator(NAME, GROUP), request, 8).groups[0]
+            coordinator = self.coordinator(self.group, GROUP)
+            answer = self.ask(coordinator, request, 8).groups[0]
             if answer.error_code or answer.topics[0].partitions[0].error_code:
+                return None
+            if not self.cluster.coordinates(self.group, coordinator):
                 return None
             return int(answer.topics[0].partitions[0].committed_offset)
 
@@ -86,15 +90,16 @@ class Member(Offsets):
         """An answer without an error. Raises JoinAgain for one that ends the membership."""
 
         def attempt() -> Any:
-            answer = self.ask(self.coordinator(NAME, GROUP), request, version)
+            coordinator = self.coordinator(NAME, GROUP)
+            answer = self.ask(coordinator, request, version)
             code = ErrorCode.of(code_of(answer))
             if code is ErrorCode.NONE:
-                return answer
+                return answer if self.cluster.coordinates(NAME, coordinator) else None
             if code is ErrorCode.MEMBER_ID_REQUIRED:
                 self.member_id = answer.member_id
             elif code is ErrorCode.UNKNOWN_MEMBER_ID:
                 self.member_id = ""
-            elif code in _ELSEWHERE:
+            elif code in ELSEWHERE:
                 return None
             raise JoinAgain(code.name)
 

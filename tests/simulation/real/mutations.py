@@ -1,7 +1,7 @@
 """Faults planted in whole brokers: each breaks one promise, and clients' histories have to show it.
 
 Those of the controller and of the replicas by themselves are planted here, too (`tests/simulation/mutations.py` and
-`replica_mutations.py`), as far as whole brokers show them within a few seeds.
+`replica_mutations.py`); those in groups of the consumer protocol are in `consumer_mutations.py`.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from log.producer_state import ProducerStateManager
 from network.protocol.errors import ErrorCode
 from tests.simulation import mutations as of_controllers
 from tests.simulation import replica_mutations as of_replicas
+from tests.simulation.real import consumer_mutations as of_consumers
 from tests.simulation.real.run import ONE_BROKER, Plan, run
 
 Patch = pytest.MonkeyPatch
@@ -267,7 +268,7 @@ OF_THE_MODEL = (
 
 
 def _add_others() -> None:
-    for module in (of_controllers, of_replicas):
+    for module in (of_consumers, of_controllers, of_replicas):
         for name, plant in module.MUTATIONS.items():
             if name not in OF_THE_MODEL:
                 MUTATIONS[name] = plant, THREE_BROKERS

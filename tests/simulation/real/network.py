@@ -265,6 +265,10 @@ class ServerEnd:
             self._busy = False
             self._serve()
 
+    def is_gone(self, request: Request) -> bool:
+        """`Responder`."""
+        return bool(self._link.broken)
+
 
 class SimServer:
     """What a broker uses of `SocketServer`."""

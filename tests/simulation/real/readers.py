@@ -106,8 +106,11 @@ class Reader(Client):
         assert self.group is not None
         topics = [OffsetFetchRequestTopics(name=self.topic, partition_indexes=[self.partition])]
         groups = [OffsetFetchRequestGroup(group_id=self.group, topics=topics)]
-        answer = self.ask(self.coordinator(self.group, GROUP), OffsetFetchRequest(groups=groups), 8).groups[0]
+        coordinator = self.coordinator(self.group, GROUP)
+        answer = self.ask(coordinator, OffsetFetchRequest(groups=groups), 8).groups[0]
         if answer.error_code or answer.topics[0].partitions[0].error_code:
+            return None
+        if not self.cluster.coordinates(self.group, coordinator):
             return None
         offset = answer.topics[0].partitions[0].committed_offset
         if offset != self.committed:

@@ -13,8 +13,11 @@ from typing import Any
 
 from tests.simulation.real.absences import Absences
 from tests.simulation.real.administrators import TOPICS, Admin, Operator
-from tests.simulation.real.brokers import Cluster, SimBroker
+from tests.simulation.real.brokers import Cluster, SimBroker, state_of_group
 from tests.simulation.real.client import PARTITIONS, Client
+from tests.simulation.real.consumer_history import ConsumerHistory
+from tests.simulation.real.consumer_members import NAME as CONSUMERS
+from tests.simulation.real.consumer_members import ConsumerMember
 from tests.simulation.real.faults import Faults
 from tests.simulation.real.group_history import GroupHistory
 from tests.simulation.real.history import Broken, History
@@ -29,8 +32,10 @@ TRIAL_MS = 15_000
 VARIED = {
     "replica.lag.time.max.ms": ("1500", "1500", "1500", "12000"),
     "replica.fetch.max.bytes": ("1048576", "1048576", "200"),
+    "offsets.commit.timeout.ms": ("5000", "1000"),
 }
-"""What brokers are told, by the seed: followers that are given up late, and that need many requests to catch up."""
+"""What brokers are told, by the seed: followers that are given up late, and that need many requests to catch up;
+coordinators that give up what they wrote before their members are gone."""
 
 
 @dataclass(frozen=True)
@@ -74,13 +79,15 @@ class Run:
         self.plan = plan
         self.history = History(cluster.note)
         self.groups = GroupHistory(self.history, cluster.runtime)
+        where = state_of_group(CONSUMERS)
+        self.consumers = ConsumerHistory(self.history, cluster.runtime, lambda: self.znodes.tenures.get(where, []))
         self.tables = TableHistory(self.history)
         self.clients: list[Client] = []
         self.readers: list[Reader] = []
 
     def go(self) -> None:
         cluster, rng = self.cluster, Random(f"{self.cluster.seed} run")
-        self.znodes = Znodes(cluster.zookeeper, self.history)
+        self.znodes = Znodes(cluster.zookeeper, self.history, self.groups.now)
         cluster.runtime.watchers.append(self.znodes.check)
         cluster.runtime.watchers.append(Absences(cluster, self.znodes, self.history).check)
         cluster.config = {name: rng.choice(values) for name, values in VARIED.items()} | self.plan.config
@@ -110,6 +117,7 @@ class Run:
             self.clients.append(Operator(cluster, "o1", history))
             for number in (1, 2, 3):
                 self.clients.append(Member(cluster, f"m{number}", self.groups))
+                self.clients.append(ConsumerMember(cluster, f"c{number}", self.consumers))
         for partition in range(PARTITIONS):
             for topic, isolation in (("queue", 0), ("bank", 1)):
                 self.readers.append(Reader(cluster, f"r-{topic}-{partition}", history, topic, partition, isolation))
@@ -138,10 +146,16 @@ class Run:
             if broker.up and broker.process.paused:
                 cluster.runtime.resume(broker.process)
         self._await("brokers", lambda: all(map(self._is_back, cluster.brokers.values())))
+        self.faults.last()
         cluster.lossy_zookeeper = 0.0
-        for client in self.clients:
-            client.stopping = True
-        self._await("clients", lambda: all(client.done for client in self.clients))
+        consumers = [each for each in self.clients if isinstance(each, ConsumerMember)]
+        self._end([each for each in self.clients if each not in consumers])
+        self._await(
+            "consumers",
+            lambda: self.consumers.is_owned() or all(each.is_over() for each in consumers),
+            lambda: f"nobody has {self.consumers.unowned()}",
+        )
+        self._end(self.clients)
         self._await_replicas()
         spare = all(len(self.znodes.replicas("queue", partition)) >= 3 for partition in range(PARTITIONS))
         if spare and Random(f"{cluster.seed} trial").random() < 0.5:
@@ -152,15 +166,23 @@ class Run:
             for each in self.readers
         ]
         tables = [LastTableReader(cluster, f"table-{each}-again", self.tables, each) for each in range(PARTITIONS)]
-        offsets = Offsets(cluster, "offsets-again", self.groups)
-        for last in (*again, *tables, offsets) if len(cluster.brokers) >= 3 else (*again, *tables):
+        offsets = [
+            Offsets(cluster, "offsets-again", self.groups),
+            Offsets(cluster, "consumers-again", self.consumers, CONSUMERS),
+        ]
+        for last in (*again, *tables, *offsets) if len(cluster.brokers) >= 3 else (*again, *tables):
             last.start()
         self._await("readers", lambda: all(map(self._is_at_end, again)), lambda: self._behind(again))
         self._await("readers of tables", lambda: all(each.done for each in tables))
-        self._await("offsets", lambda: offsets.done or len(cluster.brokers) < 3)
+        self._await("offsets", lambda: all(each.done for each in offsets) or len(cluster.brokers) < 3)
         self.history.check_end(PARTITIONS)
         self.znodes.check_end()
         self._compare_replicas()
+
+    def _end(self, clients: Sequence[Client]) -> None:
+        for client in clients:
+            client.stopping = True
+        self._await("clients", lambda: all(client.done for client in clients))
 
     def _await_replicas(self) -> None:
         self._await("replicas", lambda: self.znodes.unrest() is None and self._is_quiet(), self.znodes.unrest)

@@ -30,7 +30,10 @@ STORIES = (
     "preferred behind",
     "controller moves",
     "blackout",
+    "lost answers",
 )
+LAST = "lost answers"
+"""What is told to some at the end, when all is well again."""
 
 
 def is_healthy(broker: SimBroker) -> bool:
@@ -62,6 +65,7 @@ class Stories:
             "preferred behind": self._preferred_behind,
             "controller moves": self._controller_moves,
             "blackout": self._blackout,
+            "lost answers": self._lost_answers,
         }
         return told[kind](partition, rng)
 
@@ -193,8 +197,11 @@ class Stories:
         if leader is None or not followers:
             return False
         self._cluster.heal()
-        if not self._take_away(rng.choice(("kill", "stop", "pause")), rng.choice(followers)):
+        follower = rng.choice(followers)
+        if not self._take_away(rng.choice(("kill", "stop", "pause")), follower):
             return False
+        if not follower.up and follower.session is not None and rng.random() < 0.5:
+            self._cluster.zookeeper.expire(follower.session.session_id)
         self._cluster.runtime.run_for(rng.randint(3_000, 7_000))
         return True
 
@@ -262,6 +269,24 @@ class Stories:
         self._cluster.runtime.run_for(rng.randint(0, 30))
         self._cluster.net.watch_delay_ms[old.host] = rng.randint(0, 2_000)
         self._cluster.zookeeper.apply(0, Delete(paths.CONTROLLER), watch=False)
+        return True
+
+    def _lost_answers(self, partition: TopicPartition, rng: Random) -> bool:
+        """Somebody leaves the ISR and comes back; most of what ZooKeeper answers to that is lost."""
+        cluster = self._cluster
+        leader, followers = self._leader_and_followers(partition)
+        followers = [each for each in followers if each is not self._controller()]  # to whom the leader has to come
+        if leader is None or not followers:
+            return False
+        follower = rng.choice(followers)
+        cluster.note(f"{follower.host} no longer follows {leader.host}, and ZooKeeper's answers are lost")
+        before, cluster.lossy_zookeeper = cluster.lossy_zookeeper, 0.6
+        self._part(leader, follower)
+        cluster.runtime.run(lambda: follower.id not in self._isr(partition), 3_000)
+        cluster.runtime.run_for(rng.randint(50, 300))
+        cluster.heal()
+        cluster.runtime.run(lambda: follower.id in self._isr(partition), rng.randint(500, 1_500))
+        cluster.lossy_zookeeper = before
         return True
 
     def _blackout(self, partition: TopicPartition, rng: Random) -> bool:

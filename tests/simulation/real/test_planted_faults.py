@@ -25,6 +25,9 @@ FOUND_SOON = (
     "an_older_record_of_a_key_wins",
     "generations_do_not_grow",
     "the_oldest_commit_wins",
+    "partitions_are_given_before_they_are_given_up",
+    "silence_gives_partitions_up",
+    "members_of_any_epoch_may_commit",
 )
 
 

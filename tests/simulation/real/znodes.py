@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from controller.zk import paths
 from controller.zk.ops import Create, Delete, SetData, WriteOp
@@ -17,12 +17,15 @@ _ORDERS = (paths.REASSIGN_PARTITIONS, paths.PREFERRED_ELECTION)
 class Znodes:
     """`check` looks at what was written since the last time: after every step of the simulation."""
 
-    def __init__(self, zookeeper: ZooKeeperModel, history: History) -> None:
+    def __init__(self, zookeeper: ZooKeeperModel, history: History, now_ns: Callable[[], int]) -> None:
         self._zookeeper = zookeeper
         self._history = history
+        self._now_ns = now_ns
         self._checked = 0
         self._controller_epoch = 0
         self.states: dict[str, PartitionState] = {}
+        self.tenures: dict[str, list[tuple[int, int]]] = {}
+        """Since when (ns) who has led, by the path of the state."""
         self._assignments: dict[str, Mapping[int, ReplicaAssignment]] = {}
 
     def check(self) -> None:
@@ -45,6 +48,9 @@ class Znodes:
                     assert state is not None
                     self._check_state(op.path, self.states.get(op.path), state)
                     self.states[op.path] = state
+                    led = self.tenures.setdefault(op.path, [])
+                    if state.leader >= 0 and (not led or led[-1][1] != state.leader):
+                        led.append((self._now_ns(), state.leader))
 
     def _check_assignment(self, op: WriteOp) -> None:
         """A move is complete once all that were added are in sync."""

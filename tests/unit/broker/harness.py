@@ -99,8 +99,8 @@ class LeadingBroker:
             NULL_METRICS,
         )
         config = KafkaConfig({"broker.id": "1", "zookeeper.connect": "none", "log.dirs": self.directory})
-        replica_metrics = ReplicaMetrics(self.metrics)
         partitions = Partitions(self.cache.contains)
+        replica_metrics = ReplicaMetrics(self.metrics, partitions.has_topic)
         self.traffic = ReplicaTraffic(
             partitions, ReplicationThrottles(config, self.clock, self.metrics), replica_metrics
         )

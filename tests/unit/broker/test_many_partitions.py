@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -82,3 +84,28 @@ def test_no_partition_waits_for_a_disk_and_the_cost_of_each_is_the_same(
     # After it: topic id and leader epoch, of which the id alone is synced.
     each = {name: (many[1][name] - few[1][name]) / 40 for name in many[1]}
     assert (each["fsync"], each["replace"]) == (1, 2)
+
+
+LIMIT_BYTES = 4200
+"""3,790 were counted with CPython 3.11."""
+
+
+def test_an_idle_partition_takes_so_much_of_a_broker_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a replica, objects of Python alone: not the metadata of the cluster, nor what the controller knows."""
+    broker = LeadingBroker(tmp_path)
+    with monkeypatch.context() as patched:
+        counted = Counted(patched, "fsync")
+        gc.collect()
+        tracemalloc.start()
+        try:
+            before = tracemalloc.get_traced_memory()[0]
+            lead_many(broker, counted, 500)
+            broker.scheduler.tick()
+            gc.collect()
+            each = (tracemalloc.get_traced_memory()[0] - before) / 500
+        finally:
+            tracemalloc.stop()
+    broker.manager.log_manager.shutdown()
+    assert each < LIMIT_BYTES

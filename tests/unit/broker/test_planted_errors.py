@@ -239,7 +239,7 @@ class Leader:
     """A leader that has nothing new."""
 
     def __init__(self) -> None:
-        self.fetch = Flaky(lambda wanted: {})
+        self.fetch = Flaky(lambda wanted, changed: {})
         self.epoch_end_offsets = Flaky(lambda asked: {}, failures=0)
 
     def close(self) -> None:

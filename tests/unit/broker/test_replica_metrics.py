@@ -53,6 +53,27 @@ def test_a_topic_that_goes_is_still_counted_among_all() -> None:
     assert registry.value("kafka.server", "BrokerTopicMetrics", "BytesInPerSec") == 1300
 
 
+def test_a_topic_that_is_not_here_is_counted_among_all_alone() -> None:
+    """Clients ask for a topic after it has gone, and what was noted before may be counted after it."""
+    registry, here = MetricsRegistry(), {"a"}
+    metrics = ReplicaMetrics(registry, here.__contains__)
+    metrics.appended("a", 100, 1)
+    metrics.flush()
+    here.clear()
+    metrics.sent("a", 70)
+    metrics.remove_topic("a")
+    before = len(registry)
+    for name in ("a", *(f"never-{number}" for number in range(100))):
+        metrics.fetch_requested(name)
+        metrics.append_failed(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 10)
+        metrics.topic(name).failed_fetch.mark()
+        metrics.produce_expired_for(TopicPartition(name, 0)).mark()
+    metrics.flush()
+    assert len(registry) == before
+    assert registry.value("kafka.server", "BrokerTopicMetrics", "TotalFetchRequestsPerSec") == 101
+    assert registry.value("kafka.server", "BrokerTopicMetrics", "BytesOutPerSec") == 70
+
+
 def test_a_partition_that_goes_takes_its_meter_along() -> None:
     registry, metrics = _metrics()
     tags = {"topic": "a", "partition": "3"}

@@ -7,7 +7,8 @@ import pytest
 from broker.config.broker_keys import BROKER_KEYS
 from broker.config.kafka_config import KafkaConfig
 from broker.config.keys import ConfigError, ConfigType
-from broker.start_failures import config_explained
+from broker.start_failures import config_explained, explain
+from controller.zk.session import SessionExpiredError
 
 GIVEN = {"zookeeper.connect": "127.0.0.1:1", "log.dirs": "/data"}
 LINES = [
@@ -38,6 +39,11 @@ def test_a_value_stands_once() -> None:
     line = said({**GIVEN, "num.io.threads": "many"})
     assert line is not None
     assert line.count("many") == 1
+
+
+def test_a_session_that_ends_during_the_start_is_no_unforeseen_failure() -> None:
+    said = explain(SessionExpiredError(), KafkaConfig(GIVEN))
+    assert said == "ZooKeeper session expired while this broker started; start it again"
 
 
 def test_no_password_is_told() -> None:

@@ -7,9 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from broker.replication.partitions import OFFLINE, Partitions
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ErrorCode
-from tests.unit.broker.harness import LeadingBroker
+from network.protocol.messages.update_metadata import (
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+    UpdateMetadataTopicState,
+)
+from tests.unit.broker.harness import TOPIC_ID, TP, LeadingBroker
 
 
 @pytest.fixture
@@ -77,3 +83,44 @@ def test_an_isr_that_shrinks_before_keeps_the_append_waiting(strict: LeadingBrok
     strict.lead([1, 2], epoch=3)
     strict.fetch(1)
     assert strict.answer() is ErrorCode.NONE
+
+
+def test_a_topic_that_has_only_left_this_broker_keeps_its_throttle(broker: LeadingBroker) -> None:
+    """A replica may come back before its configs change again."""
+    manager = broker.manager
+    broker.lead([1, 2])
+    manager.on_topic_config("t", {"leader.replication.throttled.replicas": "*"})
+    elsewhere = UpdateMetadataPartitionState(partition_index=0, leader=2, leader_epoch=2, isr=[2], replicas=[2])
+    topic = UpdateMetadataTopicState(topic_name="t", topic_id=TOPIC_ID, partition_states=[elsewhere])
+    broker.cache.update(UpdateMetadataRequest(controller_id=1, topic_states=[topic]), 8)
+    broker.delete()
+    assert not manager.partitions.has_topic("t")
+    assert manager.traffic.throttles.leader.is_throttled(TP)
+
+
+def test_a_topic_is_there_while_a_slot_of_it_is() -> None:
+    partitions = Partitions(lambda topic, number: False)
+    one, two, other = TopicPartition("t", 1), TopicPartition("t", 2), TopicPartition("u", 1)
+    for tp in (one, two, two, other):
+        partitions.put(tp, OFFLINE)
+    assert partitions.remove(one) is OFFLINE
+    assert partitions.remove(one) is None
+    assert partitions.has_topic("t")
+    partitions.remove(two)
+    assert [partitions.has_topic(topic) for topic in ("t", "u", "v")] == [False, True, False]
+
+
+def test_nothing_is_kept_of_a_topic_that_is_deleted(broker: LeadingBroker) -> None:
+    """Its deletion takes its configs along, and tells nobody of them."""
+    manager = broker.manager
+    before = len(broker.metrics)
+    broker.lead([1, 2])
+    manager.on_topic_config("t", {f"{side}.replication.throttled.replicas": "*" for side in ("leader", "follower")})
+    broker.append()
+    broker.delete()
+    assert broker.answer() is not ErrorCode.NONE
+    manager.metrics.fetch_requested("t")
+    manager.metrics.flush()
+    assert len(broker.metrics) == before
+    for quota in (manager.traffic.throttles.leader, manager.traffic.throttles.follower):
+        assert not quota.is_throttled(TopicPartition("t", 0))

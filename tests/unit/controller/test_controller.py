@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from controller.states import PartitionStatus, ReplicaStatus
@@ -212,6 +213,7 @@ def alter(
     partition_epoch: int | None = None,
     broker_epoch: int | None = None,
     recovery_state: int = 0,
+    epochs: Mapping[int, int] = MappingProxyType({}),
 ) -> AlterPartitionResponse:
     known = cluster.context.leadership[partition]
     data = PartitionDataRequest(
@@ -221,7 +223,9 @@ def alter(
         partition_epoch=known.partition_epoch if partition_epoch is None else partition_epoch,
     )
     if version >= 3:
-        data.new_isr_with_epochs = [BrokerState(broker_id=member) for member in isr]
+        data.new_isr_with_epochs = [
+            BrokerState(broker_id=member, broker_epoch=epochs.get(member, -1)) for member in isr
+        ]
     else:
         data.new_isr = isr
     request = AlterPartitionRequest(
@@ -262,7 +266,7 @@ def test_alter_partition_refusals(cluster: Harness) -> None:
     partition = tp("t-0")
     alter(cluster, partition, 1, [1, 2])
 
-    def code(isr: list[int], **options: int) -> int:
+    def code(isr: list[int], **options: Any) -> int:
         return int(alter(cluster, partition, 1, isr, **options).topics[0].partitions[0].error_code)
 
     assert code([1], partition_epoch=9) == ErrorCode.NOT_CONTROLLER
@@ -285,6 +289,27 @@ def test_alter_partition_refusals(cluster: Harness) -> None:
     cluster.context.topic_ids["ghost"] = bytes(range(16))
     cluster.context.leadership[tp("ghost-0")] = PartitionState(1, 0, (1,), 1)
     assert alter(cluster, tp("ghost-0"), 1, [1]).topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_who_was_away_since_the_leader_found_it_in_sync_does_not_join(cluster: Harness) -> None:
+    """KIP-903: what it had it may have lost, and a proposal may have waited for the next controller."""
+    cluster.create_topic("t", {0: [1, 2]})
+    partition = tp("t-0")
+    alter(cluster, partition, 1, [1])
+    before = cluster.context.brokers[2].epoch
+    cluster.kill(2)
+    cluster.run_until(lambda: 2 not in cluster.context.brokers, "broker failure")
+    cluster.register(2)
+    cluster.run_until(lambda: 2 in cluster.context.brokers, "the broker's return")
+    now = cluster.context.brokers[2].epoch
+
+    def code(epoch: int) -> int:
+        return int(alter(cluster, partition, 1, [1, 2], epochs={2: epoch}).topics[0].partitions[0].error_code)
+
+    assert code(before) == ErrorCode.INELIGIBLE_REPLICA
+    assert cluster.leader_isr(partition)[1] == (1,)
+    assert code(now) == ErrorCode.NONE
+    assert cluster.leader_isr(partition)[1] == (1, 2)
 
 
 def test_isr_change_notifications_of_old_leaders(make: MakeHarness) -> None:

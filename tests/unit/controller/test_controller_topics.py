@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
+
+import pytest
 
 from controller.states import PartitionStatus
-from controller.zk.ops import Create
+from controller.zk import paths
+from controller.zk.access import ControllerMovedError
+from controller.zk.ops import Create, Delete
 from controller.zk.payloads import PartitionState
 from log.topic_partition import TopicPartition
 from network.protocol.errors import ErrorCode
@@ -99,6 +104,28 @@ def test_topic_deletion(cluster: Harness) -> None:
     # The name can be used again.
     cluster.create_topic("t", {0: [3]})
     assert cluster.leader_isr(tp("t-0")) == (3, (3,), 0)
+
+
+@pytest.mark.parametrize("step", ["delete_topic_config", "delete_topic_tree", "delete_topic_markers"])
+def test_what_a_controller_has_begun_to_delete_goes_with_the_next(
+    cluster: Harness, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever it stopped."""
+    cluster.create_topic("t", {0: [1, 2]}, retention_ms="1")
+    done, epoch = getattr(cluster.zk, step), cluster.controller.epoch
+
+    def stop_after(*arguments: Any) -> None:
+        done(*arguments)
+        monkeypatch.setattr(cluster.zk, step, done)
+        cluster.zk.session.submit([Delete(paths.CONTROLLER)])
+        raise ControllerMovedError("another one comes")
+
+    monkeypatch.setattr(cluster.zk, step, stop_after)
+    cluster.admin.delete_topic("t")
+    cluster.run_until(lambda: cluster.controller.epoch > epoch and cluster.controller.is_active, "the next controller")
+    cluster.run_until(lambda: cluster.zk.topics_to_delete() == set(), "the end of the deletion")
+    assert cluster.zk.topic_names() == set()
+    assert cluster.zk.config_entities("topics") == []
 
 
 def test_deletion_waits_for_a_dead_replica(cluster: Harness) -> None:

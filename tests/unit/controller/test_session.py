@@ -256,6 +256,24 @@ def test_reconnect_delivers_what_was_missed(zk: ZkClient, make_client: MakeClien
     assert events.get(timeout=60) == "stays changed"
 
 
+def test_nothing_is_kept_of_paths_that_nobody_watches_any_more(zk: ZkClient) -> None:
+    """A controller watches every topic, and topics come and go."""
+    handle = zk.session._handle  # type: ignore[attr-defined]
+    before = len(handle._seen_data), len(handle._seen_children)
+    for number in range(5):
+        path = f"/passing-{number}"
+        zk.session.register_data_handler(DataHandler(path))
+        zk.session.register_child_handler(ChildHandler(path, lambda: None))
+        zk.create_recursive(path)
+        assert zk.exists(path)
+        zk.children(path)
+        zk.session.submit([Delete(path)])
+        zk.session.unregister_data_handler(path)
+        assert path in handle._seen_children
+        zk.session.unregister_child_handler(path)
+    assert (len(handle._seen_data), len(handle._seen_children)) == before
+
+
 def test_requests_survive_a_lost_connection(zk: ZkClient) -> None:
     zk.create_recursive("/n", b"0")
     for number in range(5):

@@ -19,7 +19,7 @@ from log.partition_log import PartitionLog
 from log.topic_partition import TopicPartition
 from tests.support.disks import fill, small_file_system
 from tests.unit.log.harness import append, contents
-from tests.unit.log.management.test_manager import Broker, crash, new
+from tests.unit.log.management.manager_harness import Broker, crash, new
 
 A0 = TopicPartition("a", 0)
 SMALL = LogConfig(segment_bytes=100_000, index_interval_bytes=100, segment_index_bytes=10_000)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from log.errors import CorruptIndexError, LogError, OffsetsOutOfOrderError
 from log.files.file_range import LogFileRange, OpenFile, OpenFileBound
+from log.files.handles import NamedFile
 from log.files.offset_index import OffsetIndex, OffsetPosition
 from log.files.time_index import TimeIndex, TimestampOffset
 from tests.unit.log.golden import SMALL
@@ -188,6 +189,26 @@ def test_sealed_indexes_open_within_the_bound(tmp_path: Path) -> None:
         index.close_handles()
     assert len(bound) == 0
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_new_index_is_open_from_its_first_entry_on(tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    index = OffsetIndex(str(tmp_path / "i"), 0, 80)
+    assert len(os.listdir("/proc/self/fd")) == before
+    index.append(5, 50)
+    assert len(os.listdir("/proc/self/fd")) == before + 1
+    index.close()
+
+
+@pytest.mark.parametrize("path", ["/a/b/0.log", "/0.log", "0.log", "a/0.log", "./0.log", "/a//0.log", "../a b/ü.log"])
+def test_the_path_of_a_file_is_the_one_that_was_given(path: str) -> None:
+    file = NamedFile()
+    file.path = path
+    assert file.path == path
+    other = NamedFile()
+    other.path = path + ".deleted"
+    other.path = "".join(path)
+    assert (other._directory is file._directory, other._name is file._name) == (True, True)
 
 
 def test_a_file_closes_after_its_last_range(tmp_path: Path) -> None:

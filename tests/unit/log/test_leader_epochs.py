@@ -175,6 +175,26 @@ def test_a_log_that_nobody_has_used_is_stopped_and_started_without_a_sync(
     assert synced == []
 
 
+@pytest.mark.parametrize("is_recovered", [False, True])
+def test_the_name_of_a_snapshot_is_synced_by_a_clean_stop(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, is_recovered: bool
+) -> None:
+    """A clean start that finds no snapshot takes it that there were no producers: their batches could be doubled."""
+    log = harness.open()
+    append(log, b"a", producer_id=1, producer_epoch=0, base_sequence=0)
+    log.flush()
+    if is_recovered:
+        log.close_handles()
+        log = harness.open(clean=False)  # writes the snapshot, and does not sync it
+    synced = syncs(monkeypatch)
+    harness.stop(log)
+    name = "00000000000000000001.snapshot"
+    assert harness.partition_dir.name in synced[synced.index(name) :]
+    synced.clear()
+    harness.stop(harness.open())
+    assert not {name, harness.partition_dir.name} & set(synced), "once is enough"
+
+
 @pytest.mark.parametrize(
     ("used", "empty", "end"),
     [(True, truncate_to, 0), (True, truncate_fully_and_start_at, 0), (False, truncate_fully_and_start_at, 7)],

@@ -18,13 +18,13 @@ from log.config import LogConfig
 from log.errors import LogError
 from log.records.batch import RecordBatch
 from log.records.compression import Codec
-from log.records.old_formats import down_convert, iter_entries
+from log.records.old_formats import iter_entries
 from log.records.record import Record, iter_records
 from log.records.validation import AppendOrigin, ValidatedRecords, validate_for_leader
 from network.protocol.header import decode_request_header
 from network.protocol.messages.fetch import FetchResponse
 from network.protocol.messages.produce import ProduceRequest, ProduceResponse
-from tests.support.batches import build_batch, iter_batches
+from tests.support.batches import build_batch, down_convert, iter_batches
 from tests.support.paths import shared_golden
 
 NOW = 1_700_000_000_000

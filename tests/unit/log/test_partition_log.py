@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import gc
 import os
 import shutil
 from pathlib import Path
@@ -15,9 +17,11 @@ from log.errors import (
     OffsetOutOfRangeError,
     OffsetsOutOfOrderError,
     RecordBatchTooLargeError,
+    StorageError,
     UnexpectedAppendOffsetError,
 )
 from log.fetch_data import FetchIsolation
+from log.files.segment import LogSegment
 from log.offset_metadata import LogOffsetMetadata
 from log.partition_log import PartitionLog
 from log.producer_entry import VerificationGuard
@@ -60,6 +64,29 @@ def test_a_read_is_a_range_of_the_file(log: PartitionLog) -> None:
     info.records.release()
 
 
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE])
+def test_a_read_without_a_descriptor_is_no_failure_of_the_disk(
+    harness: Harness, log: PartitionLog, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, code: int
+) -> None:
+    append(log, b"a")
+
+    def fails(*_: object, **__: object) -> None:
+        raise OSError(code, "no descriptor")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(log.local), "read", fails)
+        for read in (lambda: contents(log), lambda: log.reading(fails)):
+            with pytest.raises(StorageError, match="no descriptor"):
+                read()
+        assert harness.failures == []
+        assert len(caplog.records) == 1
+        code = errno.EIO
+        with pytest.raises(StorageError):
+            contents(log)
+        assert len(harness.failures) == 1
+    assert contents(log) == [(0, b"a")]
+
+
 def test_segments_roll_and_reads_do_not_cross_them(harness: Harness, log: PartitionLog) -> None:
     for value in values(40):
         append(log, value)
@@ -88,6 +115,18 @@ def test_the_size_is_that_of_all_files(harness: Harness, log: PartitionLog) -> N
     assert log.size == files()
     truncate_fully_and_start_at(log, 7)
     assert log.size == 0
+
+
+def test_segments_that_are_gone_are_not_held_by_their_sizes(harness: Harness, log: PartitionLog) -> None:
+    for value in values(40):
+        append(log, value)
+    assert log.size > 0
+    truncate_fully_and_start_at(log, 7)
+    assert log.size == 0
+    harness.tick(log.config.file_delete_delay_ms)
+    gc.collect()
+    there = [each for each in gc.get_objects() if isinstance(each, LogSegment) and each.path.startswith(log.directory)]
+    assert there == log.segments
 
 
 def test_limits_of_a_read(log: PartitionLog) -> None:

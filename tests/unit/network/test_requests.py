@@ -91,10 +91,13 @@ def test_disconnect_during_processing(servers: Servers, broker: EchoBroker, inli
     client = servers.connect(server)
     client.send(produce_frame(1))
     wait_until(lambda: len(held) == 1, "handled")
+    assert not held[0].is_gone
     client.close()
+    wait_until(lambda: held[0].is_gone, "the peer has hung up")
     broker.hook = None
     broker.answer(held[0])
     wait_until(lambda: server.connection_count() == 0, "closed")
+    assert held[0].is_gone
     other = servers.connect(server)
     other.send(produce_frame(2))
     assert other.correlation_id() == 2

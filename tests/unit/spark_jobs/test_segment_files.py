@@ -154,7 +154,10 @@ def test_directories_are_found_and_the_longer_replica_is_taken(tmp_path: Path) -
     assert found == {TopicPartition("t", 0): [first, second]}
     assert one_each(found) == {TopicPartition("t", 0): second}
     assert list(partition_directories([str(first)])) == [TopicPartition("t", 0)]
-    for missing in (tmp_path, tmp_path / "nothing"):
+    (first / f"{999:020d}.log").mkdir()
+    assert one_each(found) == {TopicPartition("t", 0): second}
+    (tmp_path / "c" / "t-0" / "x.log").mkdir(parents=True)
+    for missing in (tmp_path, tmp_path / "nothing", tmp_path / "c"):
         with pytest.raises(SegmentsError):
             partition_directories([str(missing)])
 

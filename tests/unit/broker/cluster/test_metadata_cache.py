@@ -10,7 +10,9 @@ from broker.cluster.metadata_cache import LiveBroker, MetadataCache, Node
 from network.protocol.messages.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
+    UpdateMetadataPartitionState,
     UpdateMetadataRequest,
+    UpdateMetadataTopicState,
 )
 
 OWN = LiveBroker(1, {"PLAINTEXT": ("one", 9092)}, "rack")
@@ -60,3 +62,28 @@ def test_what_has_been_told_stands() -> None:
     cache.update(told(1, 2), 8)
     cache.begin_with(OWN)
     assert [node.host for node in cache.snapshot.nodes("PLAINTEXT")] == ["host-1", "host-2"]
+
+
+def update(*leaders: int) -> UpdateMetadataRequest:
+    """Of a topic with so many partitions, by their leaders; replicas are all different lists, as from the wire."""
+    states = [
+        UpdateMetadataPartitionState(
+            partition_index=number, leader=leader, leader_epoch=3, isr=[leader], replicas=[1, 2]
+        )
+        for number, leader in enumerate(leaders)
+    ]
+    topic = UpdateMetadataTopicState(topic_name="t", topic_id=b"t" * 16, partition_states=states)
+    return UpdateMetadataRequest.decode(UpdateMetadataRequest(topic_states=[topic]).encode(8), 8)
+
+
+def test_partitions_of_which_the_same_is_true_share_what_is_known() -> None:
+    cache = MetadataCache(1)
+    cache.update(update(*(1 + number % 2 for number in range(1000))), 8)
+    known = cache.snapshot.topics["t"]
+    assert [known[number].leader for number in (0, 1, 998, 999)] == [1, 2, 1, 2]
+    assert known[0] == (1, 3, (1,), (1, 2), ())
+    assert len({id(each) for each in known.values()}) == 2
+    # Those that another update tells of, too.
+    cache.update(update(2), 8)
+    assert cache.snapshot.topics["t"][0] is known[1]
+    assert cache.snapshot.topics["t"][1] is known[1]

@@ -1,5 +1,7 @@
 """Which partition keeps a key."""
 
+from functools import reduce
+
 import pytest
 
 from broker.coordinator.internal_topic_names import partition_for
@@ -13,3 +15,10 @@ from broker.coordinator.internal_topic_names import partition_for
 )
 def test_the_partition_of_a_key_is_that_of_java(key: str, partition: int) -> None:
     assert partition_for(key, 50) == partition
+
+
+@pytest.mark.parametrize("length", [127, 128, 129, 32_767])
+def test_a_long_key_is_no_other_sum(length: int) -> None:
+    key = "".join(chr(ord("a") + number % 26) for number in range(length))
+    value = reduce(lambda sum_, each: (31 * sum_ + ord(each)) % 2**32, key, 0)
+    assert partition_for(key, 50) == abs(value if value < 2**31 else value - 2**32) % 50

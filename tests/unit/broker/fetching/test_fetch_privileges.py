@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from broker.api.fetch import handle
-from broker.fetching.fetch_session import SessionErrorContext
+from broker.fetching.fetch_contexts import SessionErrorContext
 from network.protocol.errors import ErrorCode
 from network.protocol.header import RequestHeader
 from network.protocol.messages.fetch import FetchRequest

@@ -2,15 +2,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from broker.fetching.fetch_session import (
-    EVICTION_MS,
-    NUM_SHARDS,
-    Answer,
-    FetchContext,
-    FetchManager,
-    FetchSessionCache,
-    PartitionKey,
-)
+from broker.fetching.fetch_contexts import Answer, FetchContext, FetchManager
+from broker.fetching.fetch_session import EVICTION_MS, NUM_SHARDS, FetchSessionCache, PartitionKey
 from broker.replication.results import FetchPartitionData
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.fetch import PartitionData

@@ -38,6 +38,9 @@ class Nobody:
     def respond(self, request: Request, kind: int, payload: Any) -> None:
         pass
 
+    def is_gone(self, request: Request) -> bool:
+        return False
+
 
 @pytest.fixture(autouse=True)
 def _traced() -> Iterator[None]:

@@ -35,6 +35,9 @@ class Responder:
     def respond(self, request: Request, kind: int, payload: Any) -> None:
         self.kinds.append(kind)
 
+    def is_gone(self, request: Request) -> bool:
+        return False
+
 
 @pytest.mark.parametrize(("allowed", "kinds"), [(True, [SEND]), (False, [START_THROTTLING, SEND])])
 def test_only_who_may_act_as_a_broker_is_exempt(allowed: bool, kinds: list[int]) -> None:

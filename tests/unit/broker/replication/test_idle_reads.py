@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from broker.fetching.fetch_session import FetchManager, FetchSessionCache, PartitionKey
+from broker.fetching.fetch_contexts import FetchManager
+from broker.fetching.fetch_session import FetchSessionCache, PartitionKey
 from broker.replication import replica_manager
 from broker.replication.idle_reads import idle_read
 from broker.replication.isr.remote_replica import RemoteReplica

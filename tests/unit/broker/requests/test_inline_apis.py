@@ -12,6 +12,7 @@ from broker.requests.context import BrokerContext
 from log.config import LogConfig
 from log.records.record import Record
 from network.protocol.api import ApiKey
+from network.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from network.server.request import Request
 from tests.support.batches import build_batch
 
@@ -33,9 +34,12 @@ class Undecoded:
         raise AssertionError("decoded on the loop")
 
 
-def allows(request: object, config: LogConfig = PLAIN) -> bool:
-    partitions = SimpleNamespace(log_of=lambda topic, number: SimpleNamespace(config=config))
+def allows(request: object, config: LogConfig | None = PLAIN, offsets_codec: int = 0) -> bool:
+    log = None if config is None else SimpleNamespace(config=config)
+    partitions = SimpleNamespace(log_of=lambda topic, number: log)
     broker = SimpleNamespace(
+        config=SimpleNamespace(get_int={"offsets.topic.compression.codec": offsets_codec}.__getitem__),
+        group_coordinator=SimpleNamespace(partition_for=lambda group: 7),
         fetch_manager=SimpleNamespace(size_of=lambda number: SESSIONS.get(number, 0)),
         replica_manager=SimpleNamespace(partitions=partitions),
     )
@@ -46,10 +50,50 @@ def allows(request: object, config: LogConfig = PLAIN) -> bool:
     return predicate(cast(Request, request))
 
 
-@pytest.mark.parametrize("key", [ApiKey.FETCH, ApiKey.METADATA, ApiKey.HEARTBEAT, ApiKey.API_VERSIONS, ApiKey.PRODUCE])
+@pytest.mark.parametrize(
+    "key",
+    [
+        ApiKey.FETCH,
+        ApiKey.METADATA,
+        ApiKey.HEARTBEAT,
+        ApiKey.API_VERSIONS,
+        ApiKey.PRODUCE,
+        ApiKey.OFFSET_COMMIT,
+    ],
+    ids=lambda key: key.name,
+)
 def test_a_large_request_is_not_even_decoded(key: ApiKey) -> None:
-    limit = inline_apis.MAX_PRODUCE_BYTES if key is ApiKey.PRODUCE else inline_apis.MAX_BYTES
+    limits = {ApiKey.PRODUCE: inline_apis.MAX_PRODUCE_BYTES, ApiKey.OFFSET_COMMIT: inline_apis.MAX_COMMIT_BYTES}
+    limit = limits.get(key, inline_apis.MAX_BYTES)
     assert not allows(Undecoded(key, limit + 1))
+
+
+@pytest.mark.parametrize(
+    ("topics", "partitions", "allowed"),
+    [(1, 1, True), (1, inline_apis.MAX_PRODUCE_PARTITIONS, False), (inline_apis.MAX_PRODUCE_PARTITIONS, 1, False)],
+)
+def test_a_produce_of_very_many_partitions_is_not_even_decoded(topics: int, partitions: int, allowed: bool) -> None:
+    records = build_batch([Record(0, 1_000, b"k", bytes(inline_apis.OUTLINE_ABOVE))])
+    each = [PartitionProduceData(index=number, records=records) for number in range(partitions)]
+    message = ProduceRequest(
+        acks=1,
+        timeout_ms=1_000,
+        topic_data=[TopicProduceData(name="t", partition_data=each) for _ in range(topics)],
+    )
+    encoded = memoryview(message.encode(9))
+    decoded = []
+
+    class Sent(Undecoded):
+        body = encoded
+
+        @property
+        def message(self) -> Any:
+            decoded.append(1)
+            return ProduceRequest.decode(self.body, 9)
+
+    size = min(len(Sent.body), inline_apis.MAX_PRODUCE_BYTES)
+    assert allows(Sent(ApiKey.PRODUCE, size)) is allowed
+    assert bool(decoded) is allowed
 
 
 @pytest.mark.parametrize(("session", "allowed"), [(0, True), (-1, True), (1, True), (2, False), (3, True)])
@@ -93,3 +137,27 @@ def test_a_produce_that_the_topic_makes_long_is_not_run_on_the_loop(configs: dic
         message=SimpleNamespace(topic_data=[topic]),
     )
     assert allows(request, LogConfig.from_mapping(configs)) is allowed
+
+
+@pytest.mark.parametrize(
+    ("version", "codec", "config", "allowed"),
+    [
+        (1, 0, PLAIN, True),
+        (9, 0, LogConfig.from_mapping({"cleanup.policy": "compact"}), True),
+        (0, 0, PLAIN, False),
+        (9, 1, PLAIN, False),
+        (9, 0, LogConfig.from_mapping({"compression.type": "zstd"}), False),
+        (9, 0, LogConfig.from_mapping({"flush.messages": "1"}), False),
+        (9, 0, None, False),
+    ],
+    ids=["kept by Kafka", "compacted", "ZooKeeper", "compressed", "compressed by topic", "flushed", "not here"],
+)
+def test_a_commit_that_may_wait_is_not_run_on_the_loop(
+    version: int, codec: int, config: LogConfig | None, allowed: bool
+) -> None:
+    request = SimpleNamespace(
+        header=SimpleNamespace(api_key=ApiKey.OFFSET_COMMIT, api_version=version),
+        size=100,
+        message=SimpleNamespace(group_id="g"),
+    )
+    assert allows(request, config, codec) is allowed

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from log.config import LogConfig
-from log.errors import CorruptCheckpointError, LogError
+from log.errors import CorruptCheckpointError, LogError, StorageError
 from log.files.file_records import FileRecords
 from log.files.split import split_overflowed_segment
 from log.offset_lookup import fetch_offset_by_timestamp
@@ -300,6 +300,42 @@ def test_walk_of_large_and_small_batches(tmp_path: Path) -> None:
         assert found.offset == target
     assert records.find(len(sizes)) is None
     assert len(list(records.walk(end=sum(map(len, data)) - 1))) == len(sizes) - 1
+
+
+def test_directories_are_left_alone_whatever_their_names(harness: Harness) -> None:
+    """As by Kafka, which looks at files alone."""
+    expected = fill(harness)
+    directory = harness.partition_dir
+    names = {
+        f"{offset:020d}{suffix}" for offset, suffix in enumerate(("", ".log", ".index", ".snapshot", ".log.swap"), 7)
+    }
+    names |= {"x.cleaned", "x.deleted", "x.swap", f"{99:020d}.snapshot"}
+    for name in names:
+        (directory / name).mkdir()
+    for clean in (True, False):
+        log = harness.open(clean=clean)
+        assert contents(log) == expected
+        harness.stop(log)
+    assert {path.name for path in directory.iterdir() if path.is_dir()} == names
+    found = list(Verifier().verify(directory))
+    assert {(finding.severity, Path(finding.path).name) for finding in found} == {
+        (Severity.WARNING, name) for name in names
+    }
+
+
+@pytest.mark.parametrize("name", [f"{0:020d}.index", f"{0:020d}.timeindex", "leader-epoch-checkpoint"])
+def test_a_directory_in_the_place_of_a_file_is_an_error(harness: Harness, name: str) -> None:
+    fill(harness)
+    place = harness.partition_dir / name
+    place.unlink()
+    place.mkdir()
+    with pytest.raises((IsADirectoryError, StorageError)):
+        harness.open()
+    found = list(Verifier().verify(harness.partition_dir))
+    assert (Severity.ERROR, f"{place}", "is a directory in the place of a file; a start fails") in {
+        (finding.severity, finding.path, finding.message) for finding in found
+    }
+    assert not any("missing" in finding.message for finding in found)
 
 
 @pytest.mark.parametrize("name", ["x.log.swap", "\u00b2.cleaned", f"{'9' * 20}.log.swap"])

@@ -4,6 +4,8 @@ import contextlib
 import gzip
 import random
 import struct
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 
 import cramjam
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from log.errors import DecompressionError, RecordTooLargeError, UnknownCompressionError
+from log.records import compression
 from log.records.compression import Codec, codec_for, codec_named, compress, decompress, decompress_into
 from log.records.xxhash32 import xxh32
 
@@ -171,3 +174,29 @@ def test_expansion_into_a_room_has_a_limit_and_refuses_what_is_cut(codec: Codec)
         decompress_into(codec, packed, _Room(b""), 0, len(plain) - 1)
     with pytest.raises(DecompressionError):
         decompress_into(codec, packed[: len(packed) // 2], _Room(b""), 0)
+
+
+@pytest.mark.parametrize("codec", [Codec.LZ4, Codec.ZSTD])
+def test_what_was_expanded_before_is_in_no_later_result(codec: Codec) -> None:
+    long, short = b"a" * 300_000, b"b" * 1_000
+    for plain in (long, short, long, b"", short):
+        assert decompress(codec, compress(codec, plain), limit=1 << 20) == plain
+
+
+def test_rooms_are_kept_but_few_and_none_that_grew(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = compression._kept
+    monkeypatch.setattr(compression, "_kept", deque(maxlen=kept.maxlen))
+    packed = compress(Codec.ZSTD, b"a" * 10_000)
+    with ThreadPoolExecutor(16) as pool:
+        assert set(pool.map(lambda _: decompress(Codec.ZSTD, packed), range(200))) == {b"a" * 10_000}
+    assert 1 <= len(compression._kept) <= 4
+    large = b"c" * (compression._KEPT_BYTES + 1)
+    assert decompress(Codec.LZ4, compress(Codec.LZ4, large)) == large
+    assert all(len(room.data) == compression._KEPT_BYTES for room in compression._kept)
+
+
+def test_a_failure_gives_the_room_back() -> None:
+    compression._kept.clear()
+    with pytest.raises(DecompressionError):
+        decompress(Codec.ZSTD, b"\x28\xb5\x2f\xfd" + bytes(20))
+    assert len(compression._kept) == 1

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from log.errors import CorruptRecordError, DecompressionError, InvalidRecordError, UnsupportedCompressionTypeError
 from log.records.batch import RecordBatch
 from log.records.compression import Codec, decompress
-from log.records.old_formats import LegacyBatch, down_convert, encode_message, encode_wrapper, iter_entries
+from log.records.old_formats import LegacyBatch, encode_message, encode_wrapper, iter_entries
 from log.records.record import ControlType, EndTxnMarker, Record, build_end_txn_marker, iter_records
-from tests.support.batches import build_batch
+from tests.support.batches import build_batch, down_convert
 from tests.unit.log.golden import SMALL
 
 NOW = 1_700_000_000_000

@@ -101,6 +101,23 @@ def test_long_uniform_batches(size: int) -> None:
     assert walk_records(bytes(batch.payload), 20_000) == WalkResult(19_999 // 7, 0, True, False)
 
 
+@pytest.mark.parametrize("different", [1, 2, 8, 9, 60])
+@pytest.mark.parametrize("sign", [1, -1, 0])
+def test_runs_with_few_and_with_many_times(different: int, sign: int) -> None:
+    records = [
+        (1_000_000 + (index * 7 % different) * (sign or (-1) ** index), None, b"value", (), 0) for index in range(300)
+    ]
+    batch = _batch(records)
+    assert walk_records(bytes(batch.payload), len(records)) == _expected(batch)
+
+
+@pytest.mark.parametrize("size", [0, 63, 64, 8191, 8192, 70_000])
+@pytest.mark.parametrize("headers", [(), (("name", bytes(100)), ("other", None))])
+def test_runs_whose_lengths_take_one_two_or_three_bytes(size: int, headers: tuple[Any, ...]) -> None:
+    batch = _batch([(1_000_000, bytes(size // 2), bytes(size), headers, 0) for _ in range(30)])
+    assert walk_records(bytes(batch.payload), 30) == _expected(batch)
+
+
 @pytest.mark.parametrize("key", [None, b"", b"key", b"k" * 70], ids=lambda key: f"key={key and len(key)}")
 @pytest.mark.parametrize("size", [None, 0, 5, 52, 63, 64, 200, 8100, 8190, 8200, 17_000])
 def test_the_short_way_of_a_lone_record_accepts_the_same_bytes(key: bytes | None, size: int | None) -> None:

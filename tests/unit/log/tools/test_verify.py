@@ -98,6 +98,16 @@ def test_our_own_log_is_sound(tmp_path: Path) -> None:
     assert _errors(harness.partition_dir) == []
 
 
+def test_a_directory_called_like_a_segment_is_none(directory: Path) -> None:
+    size = log_bytes(directory)
+    for place in (directory, directory.parent):
+        (place / f"{999:020d}.log").mkdir()
+        (place / "x.log").mkdir()
+    assert partition_directories(directory.parent) == [directory]
+    assert log_bytes(directory.parent) == size
+    assert _errors(directory.parent) == []
+
+
 def test_a_directory_that_is_none(tmp_path: Path) -> None:
     with pytest.raises((OSError, LogError)):
         list(Verifier().verify(tmp_path / "absent"))

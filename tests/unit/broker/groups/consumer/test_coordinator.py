@@ -248,6 +248,25 @@ def test_answers_wait_until_the_records_are_safe(coordinator: Coordinator) -> No
     assert again.value.epoch == 1
 
 
+def test_what_was_not_acknowledged_is_told_once_a_later_batch_is(coordinator: Coordinator) -> None:
+    """The log has it, but the next coordinator's may not: until then nobody is told that it is so."""
+    member = Client(coordinator, "m", "t")
+    coordinator.log.hold()
+    fields = {"rebalance_timeout_ms": 5_000, "topics": frozenset({"t"}), "owned": frozenset()}
+    joined = member.send(0, **fields)
+    coordinator.log.time_out()
+    assert joined.value.error is E.COORDINATOR_NOT_AVAILABLE
+    coordinator.log.hold()
+    again = member.send(0, **fields)
+    assert not again.done, "it would give what another coordinator may give to somebody else"
+    coordinator.log.acknowledge()
+    assert (again.value.error, again.value.epoch, len(again.value.assignment or ())) == (E.NONE, 1, 4)
+    written = len(coordinator.log.entries())
+    assert member.send(1).value.error is E.NONE
+    assert len(coordinator.log.entries()) == written
+    assert stored_state(group_of(loaded(coordinator))) == stored_state(group_of(coordinator))
+
+
 def test_an_assignor_that_fails_changes_nothing() -> None:
     def broken(members: Members, counts: PartitionCounts) -> dict[str, Partitions]:
         raise ZeroDivisionError

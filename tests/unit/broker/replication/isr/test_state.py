@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from broker.replication.isr import changes
+from broker.replication.isr.alter_partition import partition_data
 from broker.replication.isr.machine import IsrEvent
 from broker.replication.isr.state import (
     CommittedIsr,
@@ -81,7 +82,7 @@ def leader(environment: Environment, isr: list[int], epoch: int = 5) -> Partitio
     return partition
 
 
-def fetch(partition: Partition, environment: Environment, broker_id: int, offset: int) -> None:
+def fetch(partition: Partition, environment: Environment, broker_id: int, offset: int, broker_epoch: int = -1) -> None:
     replica = partition.follower(broker_id, 5)
     changes.update_follower(
         partition,
@@ -90,7 +91,7 @@ def fetch(partition: Partition, environment: Environment, broker_id: int, offset
         0,
         environment.clock.wall_ms(),
         environment.log.log_end_offset,
-        -1,
+        broker_epoch,
     )
 
 
@@ -142,6 +143,21 @@ def test_expansion_counts_as_soon_as_it_is_proposed(tmp_path: Path) -> None:
     answer(LeaderAndIsr(1, 5, (1, 2, 3), LeaderRecoveryState.RECOVERED, 1))
     assert isinstance(partition.isr_state, CommittedIsr)
     assert partition.partition_epoch == 1
+
+
+@pytest.mark.parametrize(("broker_epoch", "told"), [(77, 77), (-1, -1)])
+def test_a_proposal_tells_in_which_broker_epoch_its_member_was_in_sync(
+    tmp_path: Path, broker_epoch: int, told: int
+) -> None:
+    environment = Environment(tmp_path)
+    partition = leader(environment, [1, 2])
+    environment.clock.advance(LAG_MS + 1)
+    fetch(partition, environment, 2, 0, broker_epoch=66)
+    fetch(partition, environment, 3, 0, broker_epoch=broker_epoch)
+    ((proposal, _),) = environment.submitted
+    members = partition_data(0, proposal, 3).new_isr_with_epochs
+    assert [(member.broker_id, member.broker_epoch) for member in members] == [(1, -1), (2, -1), (3, told)]
+    assert partition_data(0, proposal, 2).new_isr == [1, 2, 3]
 
 
 def test_no_expansion_below_the_start_of_the_leader_epoch(tmp_path: Path) -> None:

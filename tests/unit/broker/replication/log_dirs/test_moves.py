@@ -314,10 +314,14 @@ def test_the_old_directory_fails_at_the_exchange(broker: Broker, monkeypatch: py
     old, future = partition.log, partition.future_log
     assert old is not None
 
-    def fail(name: str) -> None:
-        raise StorageError("gone", broker.x)
+    really = PartitionLog.rename_dir
 
-    monkeypatch.setattr(old, "rename_dir", fail)
+    def fail(log: PartitionLog, name: str) -> None:
+        if log is old:
+            raise StorageError("gone", broker.x)
+        really(log, name)
+
+    monkeypatch.setattr(PartitionLog, "rename_dir", fail)
     with pytest.raises(StorageError):
         future_log.exchange(partition, broker.log_manager, 1000)
     assert partition.log is future
