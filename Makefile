@@ -1,5 +1,5 @@
 # make run           a three-broker cluster, used once by a real client, and stopped again
-# make bench         figures beside Apache Kafka's, about 24 minutes: build/bench/index.html; FORM=--quick in a minute
+# make bench         figures beside Apache Kafka's, 25 to 50 minutes: build/bench/index.html; FORM=--quick in a minute
 # make up            the same cluster in the foreground until Ctrl-C
 # make test          everything that CI runs, about 44 minutes on two cores, in two processes (WORKERS=2); by suite:
 #   make check       lint, types and unit tests, 2 minutes
@@ -16,7 +16,7 @@
 #   make zookeeper   the embedded ZooKeeper beside the real one, 2 minutes
 #   make reference   files that change hands with Apache Kafka, 4 minutes
 #   make spark       the Spark source and sink, 7 minutes
-#   make cluster-test  the compose cluster in containers, 11 minutes
+#   make cluster-test  the compose cluster in containers, 6 minutes
 # make cluster-migration-test   a compose cluster of Apache Kafka becomes ours under load, 5 minutes
 # make cluster-up    the cluster in containers; cluster-logs, cluster-down
 # make cluster-upgrade      builds the image anew and replaces its brokers one by one

@@ -10,7 +10,9 @@ Beside it one of these, each a process of its own that asks for more as soon as 
 - nothing;
 - `compaction`: the cleaner has 100-byte records of 50,000 keys to compact from before until after;
 - `fetch 11` and `fetch 2`: a consumer reads 1 MB of 1,000 records in lz4 at a time, as they are stored and converted;
-- `produce lz4` and `lz4 to zstd`: a producer sends such batches, which are stored as sent or compressed anew.
+- `produce lz4` and `lz4 to zstd`: a producer sends such batches, which are stored as sent or compressed anew;
+- `produce 3` and `produce 2`: a producer sends 1 MB of 1,000 records, of today's format and as the messages before it,
+  which are converted.
 
 So the pairs tell what is the conversion's and what any client takes. Clients do without a client library, that they
 take little of the cores. `--set` gives a setting of the broker, `--python` another interpreter,
@@ -45,6 +47,7 @@ from benchmarks.targets import (
     start_zookeeper,
 )
 from log.records.compression import Codec
+from log.records.old_formats import encode_message
 from log.records.record import BatchBuilder
 from network.client.connection import Connection
 from network.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -57,7 +60,7 @@ from network.protocol.messages.incremental_alter_configs import (
 from network.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.reference.kafka import libraries
 
-WORK = ("nothing", "compaction", "fetch 11", "fetch 2", "produce lz4", "lz4 to zstd")
+WORK = ("nothing", "compaction", "fetch 11", "fetch 2", "produce lz4", "lz4 to zstd", "produce 3", "produce 2")
 KEYS, KEYS_A_BATCH = 50_000, 500
 TOPIC_CONFIGS: dict[str, dict[str, str]] = {
     "singles": {},
@@ -82,6 +85,12 @@ def batch(count: int, size: int, codec: Codec = Codec.NONE, first_key: int | Non
     return bytes(builder.build())
 
 
+def old_messages(count: int, size: int) -> bytes:
+    """The same as messages of magic 1, each for itself."""
+    now, value = CLOCK.wall_ms(), os.urandom(size // 2) + bytes(size - size // 2)
+    return b"".join(encode_message(1, number, now, None, value) for number in range(count))
+
+
 def connect(address: str) -> Connection:
     host, port = address.rsplit(":", 1)
     return Connection(host, int(port), "beside", CLOCK, 30_000, 60_000)
@@ -102,10 +111,10 @@ def check(answer: object) -> None:
 # What runs beside, in processes of their own
 
 
-def load_by_producing(connection: Connection, topic: str) -> Iterator[int]:
-    request = produce_request(topic, batch(1000, 1000, Codec.LZ4))
+def load_by_producing(connection: Connection, topic: str, records: bytes, version: int = 7) -> Iterator[int]:
+    request = produce_request(topic, records)
     while True:
-        check(connection.call(request, 7))
+        check(connection.call(request, version))
         yield 1_000_000
 
 
@@ -125,8 +134,13 @@ def serve_load(address: str, work: str) -> None:
         match work:
             case "fetch 11" | "fetch 2":
                 steps = load_by_fetching(connection, "stored", int(work.split()[1]))
+            case "produce 3":
+                steps = load_by_producing(connection, "as-sent", batch(1000, 1000), 3)
+            case "produce 2":
+                steps = load_by_producing(connection, "as-sent", old_messages(1000, 1000), 2)
             case _:
-                steps = load_by_producing(connection, "as-sent" if work == "produce lz4" else "forced")
+                topic = "as-sent" if work == "produce lz4" else "forced"
+                steps = load_by_producing(connection, topic, batch(1000, 1000, Codec.LZ4))
         done, began = 0, time.perf_counter()
         for size in steps:
             done += size

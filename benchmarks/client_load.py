@@ -127,10 +127,10 @@ def transactions(target: Target, topic: str, seconds: float) -> Found:
     return {"per s": count / took, "CPU ms each": used / count * 1000}
 
 
-def forget_files(directory: Path) -> None:
-    """Have the system drop what it holds of the data files."""
+def forget_files(directory: Path, topic: str) -> None:
+    """Have the system drop what it holds of a topic's data files."""
     os.sync()
-    for path in directory.glob("data/*/*.log"):
+    for path in directory.glob(f"data/{topic}-*/*.log"):
         fd = os.open(path, os.O_RDONLY)
         try:
             os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -141,7 +141,7 @@ def forget_files(directory: Path) -> None:
 def catch_up(target: BrokerTarget, topic: str, amount: int) -> Found:
     count = amount // 1000
     send_all([producer(target.address)], topic, value_of(1000), count)
-    forget_files(target.directory)
+    forget_files(target.directory, topic)
     used = cpu_seconds(target.pid)
     took = consume(target, topic, 1000, count)
     return {"MB/s": count / took / 1000, "CPU s/GB": (cpu_seconds(target.pid) - used) / (count * 1000) * GB}

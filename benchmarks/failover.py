@@ -1,8 +1,9 @@
 """Failover and topic creation on three brokers, Odradek and Apache Kafka in alternation.
 
-    python -m benchmarks.failover [--quick] [--json] [--partitions 1000] [--rounds 3]
+    python -m benchmarks.failover [--quick] [--json] [--partitions 1000] [--rounds 3] [--targets odradek,kafka]
 
-Measured: creating a topic of many partitions until every broker knows it; what memory a broker has then; a controller
+Measured: creating a topic of many partitions until every broker knows it; what memory a broker has then; one record
+with acks=all on another topic, and the CPU of brokers that are asked nothing; a controller
 failover (its znode removed, so that no session timeout is within it) until the new controller has made a topic that
 every broker knows; from the kill of a leader to the first acknowledged record on its partition, and the part of that
 after ZooKeeper ended the session, in which all partitions of the killed broker get other leaders; the start of that
@@ -25,27 +26,29 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal
 
 from benchmarks.clusters import running_comparable
 from benchmarks.rounds import log, told
-from benchmarks.targets import resident_mb
+from benchmarks.targets import cpu_seconds, resident_mb
 from broker.dev.polling import wait_until
 from broker.dev.processes import free_ports
 from broker.dev.zookeeper import ZooKeeperServer
 from network.protocol.errors import ApiError, ErrorCode
 from tests.support import wire
-from tests.support.cluster import CLOCK, Broker, Cluster
+from tests.support.cluster import CLOCK, Broker, Cluster, Kind
 from tests.support.replication import partitions_of
 from tests.support.zookeeper import zookeeper_client
 
 SESSION_MS = 4000
-KINDS: tuple[Literal["odradek", "kafka"], ...] = ("odradek", "kafka")
+RECORDS = 50
+IDLE_S = 5.0
+IDLE_SAMPLES, IDLE_FALLS = 24, 0.8
+KINDS: tuple[Kind, ...] = ("odradek", "kafka")
 METRICS = (
-    "create", "broker_mb", "controller", "failover", "after_session", "stop", "restart", "crash",
-    "crash_all",
+    "create", "broker_mb", "record_ms", "idle_cpu", "controller", "failover", "after_session", "stop", "restart",
+    "fill", "crash", "crash_all",
 )  # fmt: skip
 # Of Odradek only.
 OWN_METRICS = ("controller_events", "controller_zookeeper", "failover_events", "failover_zookeeper")
@@ -117,13 +120,53 @@ def known_everywhere(cluster: Cluster, topic: str, partitions: int) -> bool:
     return True
 
 
-def fill(cluster: Cluster, topic: str, partitions: int, limit: float) -> None:
-    """One record into each partition."""
-    from confluent_kafka import Producer
+def record_ms(cluster: Cluster, topic: str) -> float:
+    """Milliseconds of one record with acks=all beside all that is idle: the median of `RECORDS` in a row."""
+    leader = cluster.brokers[partitions_of(cluster.brokers[0], topic)[0][0]]
+    took = []
+    for _ in range(RECORDS):
+        began = time.monotonic()
+        answer = wire.produce(leader, topic, wire.batch([b"x"]))
+        took.append(time.monotonic() - began)
+        if answer.error_code:
+            raise RuntimeError(f"a record for {topic}: {ErrorCode.of(answer.error_code).name}")
+        time.sleep(0.02)
+    return statistics.median(took) * 1000
+
+
+def idle_cpu(cluster: Cluster) -> float:
+    """Seconds of CPU that all brokers together take each second while nobody asks them anything: the less of the first
+    two samples in a row of which the second is not a fifth less, as the creation leaves much to be done behind it."""
+    pids = [broker.process.pid for broker in cluster.running if broker.process is not None]
+
+    def used() -> float:
+        before = sum(map(cpu_seconds, pids))
+        time.sleep(IDLE_S)
+        return (sum(map(cpu_seconds, pids)) - before) / IDLE_S
+
+    least = used()
+    for _ in range(IDLE_SAMPLES):
+        now = used()
+        if now >= IDLE_FALLS * least:
+            return min(now, least)
+        least = now
+    return least
+
+
+def fill(cluster: Cluster, topic: str, partitions: int, limit: float) -> float:
+    """Seconds that one record in each partition takes, acknowledged with acks=all, and until all replicas show it.
+
+    librdkafka makes a request of each partition, and a broker serves those of a connection one after the other.
+    """
+    began = time.monotonic()
+    from confluent_kafka import Producer, TopicPartition
+    from confluent_kafka.admin import AdminClient, OffsetSpec
 
     acknowledged: list[bool] = []
     limits = {"message.timeout.ms": int(limit * 1000), "queue.buffering.max.messages": partitions + 1}
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0, "linger.ms": 50, **limits})
+    producer = Producer(
+        {"bootstrap.servers": cluster.bootstrap, "log_level": 0, "linger.ms": 50, "acks": "all", **limits}
+    )
     for partition in range(partitions):
         producer.produce(
             topic, b"x", partition=partition, on_delivery=lambda error, _: acknowledged.append(error is None)
@@ -131,6 +174,16 @@ def fill(cluster: Cluster, topic: str, partitions: int, limit: float) -> None:
     producer.flush(limit)
     if sum(acknowledged) != partitions:
         raise RuntimeError(f"{sum(acknowledged)} of {partitions} records were acknowledged")
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    newest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    latest = {TopicPartition(topic, partition): newest for partition in range(partitions)}
+
+    def are_everywhere() -> bool:
+        # What consumers may see is what all in-sync replicas have.
+        return all(found.result(limit).offset > 0 for found in admin.list_offsets(latest).values())
+
+    wait(are_everywhere, limit, "a record in every replica", 50)
+    return time.monotonic() - began
 
 
 def in_sync_everywhere(cluster: Cluster, topic: str, partitions: int) -> bool:
@@ -165,9 +218,9 @@ def crash(cluster: Cluster, brokers: list[Broker], topic: str, partitions: int, 
 def measure_crashes(cluster: Cluster, broker: Broker, topic: str, partitions: int, limit: float) -> dict[str, float]:
     """One broker killed, then all."""
     wait(lambda: in_sync_everywhere(cluster, topic, partitions), limit, "all in sync", 50)
-    fill(cluster, topic, partitions, limit)
+    filled = fill(cluster, topic, partitions, limit)
     one = crash(cluster, [broker], topic, partitions, limit)
-    return {"crash": one, "crash_all": crash(cluster, list(cluster.brokers), topic, partitions, limit)}
+    return {"fill": filled, "crash": one, "crash_all": crash(cluster, list(cluster.brokers), topic, partitions, limit)}
 
 
 def controller_failover(cluster: Cluster, limit: float) -> float:
@@ -204,9 +257,7 @@ def leader_failover(cluster: Cluster, leader: Broker, topic: str, limit: float) 
     return done - began, done - ended[0]
 
 
-def measure(
-    kind: Literal["odradek", "kafka"], directory: Path, zookeeper: str, partitions: int, failures: dict[str, str]
-) -> dict[str, float]:
+def measure(kind: Kind, directory: Path, zookeeper: str, partitions: int, failures: dict[str, str]) -> dict[str, float]:
     """Seconds of each metric on a fresh cluster; if its last step fails, that is put into `failures`."""
     from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -225,6 +276,7 @@ def measure(
         wait(lambda: known_everywhere(cluster, "many", partitions), limit, f"{partitions} partitions known", 50)
         create = time.monotonic() - began
         broker_mb = statistics.mean(resident_mb(b.process.pid) for b in cluster.brokers if b.process is not None)
+        idle = {"record_ms": record_ms(cluster, "small"), "idle_cpu": idle_cpu(cluster)}
         events = ControllerLog(cluster)
         controller = controller_failover(cluster, limit)
         if kind == "odradek":
@@ -258,12 +310,15 @@ def measure(
         "after_session": after_session,
         "stop": stop,
         "restart": restart,
+        **idle,
         **crashes,
         **own,
     }
 
 
-def measure_all(directory: Path, partitions: int, rounds: int) -> tuple[dict[str, dict[str, float]], dict[str, str]]:
+def measure_all(
+    directory: Path, kinds: Sequence[Kind], partitions: int, rounds: int
+) -> tuple[dict[str, dict[str, float]], dict[str, str]]:
     """The medians of each kind, and what of which kinds failed how."""
     found: dict[str, list[dict[str, float]]] = {}
     failures: dict[str, str] = {}
@@ -271,7 +326,7 @@ def measure_all(directory: Path, partitions: int, rounds: int) -> tuple[dict[str
     try:
         server.wait_until_ready(CLOCK)
         for number in range(rounds):
-            for kind in KINDS:
+            for kind in kinds:
                 where = f"{kind}-{number}"
                 began = time.monotonic()
                 try:
@@ -298,6 +353,9 @@ def show(medians: dict[str, dict[str, float]], partitions: int) -> None:
     names = {
         "create": f"create {partitions} partitions, known everywhere, s",
         "broker_mb": "memory of a broker with a replica of each, MB",
+        "record_ms": f"one record with acks=all beside {partitions} idle partitions, ms",
+        "idle_cpu": "CPU of the idle brokers together, s each second",
+        "fill": f"a record with acks=all in each of {partitions} partitions, s",
         "controller": f"controller failover with {partitions} partitions, until it has made a topic, s",
         "controller_events": "of that, the new controller taking over, s",
         "controller_zookeeper": "of that, waiting for ZooKeeper, s",
@@ -324,11 +382,16 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="one object on standard output")
     parser.add_argument("--partitions", type=int, help="partitions of the large topic (1000)")
     parser.add_argument("--rounds", type=int, help="times each kind is measured (3)")
+    parser.add_argument("--targets", default=",".join(KINDS), help="of odradek, kafka (both)")
     options = parser.parse_args()
     partitions = options.partitions or (100 if options.quick else 1000)
     rounds = options.rounds or (1 if options.quick else 3)
+    asked = options.targets.split(",")
+    if unknown := [each for each in asked if each not in KINDS]:
+        parser.error(f"no such target: {', '.join(unknown)}")
+    kinds = [kind for kind in KINDS if kind in asked]
     with tempfile.TemporaryDirectory(prefix="odradek-failover-") as name:
-        medians, failures = measure_all(Path(name), partitions, rounds)
+        medians, failures = measure_all(Path(name), kinds, partitions, rounds)
         # Before the directory is removed: so many files take minutes on a busy disk.
         if options.json:
             shared = {"partitions": partitions, "rounds": rounds, "session_s": SESSION_MS / 1000}

@@ -51,9 +51,9 @@ def frame_of(message: Request) -> bytes:
     return b"".join(part for part in parts if isinstance(part, (bytes, memoryview)))
 
 
-def produce_frame(topic: str, size: int = 100) -> bytes:
+def produce_frame(topic: str, size: int = 100, partition: int = 0) -> bytes:
     """One record, acks=1."""
-    data = PartitionProduceData(index=0, records=batch([bytes(size)]))
+    data = PartitionProduceData(index=partition, records=batch([bytes(size)]))
     return frame_of(
         ProduceRequest(acks=1, timeout_ms=30_000, topic_data=[TopicProduceData(name=topic, partition_data=[data])])
     )
@@ -95,12 +95,22 @@ def exchange(
 
     Raises RuntimeError for an answer with an error, a closed connection, and 30 s without any answer.
     """
-    host, _, port = address.rpartition(":")
+    return exchange_with([(address, frame) for frame in frames], error_at, seconds, clock)
+
+
+def exchange_with(
+    frames: Sequence[tuple[str, bytes]],
+    error_at: int,
+    seconds: float,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Exchanged:
+    """`exchange` with several servers: the address of each frame stands before it."""
     took: list[float] = []
     with ExitStack() as stack:
         poll = stack.enter_context(select.epoll())
         sockets: dict[int, tuple[socket.socket, bytes]] = {}
-        for frame in frames:
+        for address, frame in frames:
+            host, _, port = address.rpartition(":")
             one = stack.enter_context(socket.create_connection((host, int(port)), WAIT_S))
             one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sockets[one.fileno()] = (one, frame)

@@ -412,7 +412,7 @@ no fsync. A read is a position: a remembered one at the tail, elsewhere a binary
 search in the index and a walk over the batch headers of at most 4 KB or so. Neither depends on the size of the log or
 the number of segments. A start after a crash checks the CRC of every batch from the recovery point on and rebuilds the
 indexes. What separates an append of 1 MB batches from a plain `write` of hot memory is the CRC (about 50 µs a MB) and
-the look at every record (about 100 µs a MB when neighbouring records have the same shape, which is checked by columns;
+the look at every record (50 to 80 µs a MB when neighbouring records have the same shape, which is checked by columns;
 0.3 to 0.6 µs a record when every record has another size, and then this is what an append costs). The longest hold of
 the interpreter lock is the longest call of a C function that keeps it, by processor time.
 

@@ -3,9 +3,11 @@
     python -m benchmarks.scaling [--quick] [--json] [--kinds odradek,kafka] [--brokers 1,2,4] [--rounds N]
 
 One topic without replicas whose partitions lie evenly on all brokers; one client process produces records of 1 KB to
-all partitions (acks=1) and reads them again. Clusters take turns within a round; one round more warms up. Beside the
-rate stand the CPU seconds of all brokers for a GB, which a loaded machine changes less, and how many cores they used
-while it lasted: what is above 1 for one broker was done outside the interpreter's lock.
+all partitions (acks=1) and reads them again; then a hundred connections, spread over the brokers, send one record a
+request with one under way, by a client that costs little, so that it is the brokers that have no more. Clusters take
+turns within a round; one round more warms up. Beside the rate stand the CPU seconds of all brokers for a GB, or the
+microseconds for a request, which a loaded machine changes less, and how many cores they used while it lasted: what is
+above 1 for one broker was done outside the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from rich.table import Table
 
 from benchmarks.clusters import running_comparable
 from benchmarks.data_path import WAIT_S, producer, send_all
+from benchmarks.hammer import PRODUCE_ERROR_AT, exchange_with, produce_frame
 from benchmarks.rounds import log
 from benchmarks.targets import cpu_seconds, start_zookeeper
 from tests.support.cluster import Cluster
@@ -36,11 +39,14 @@ Kind = Literal["odradek", "kafka"]
 TOPIC = "scaling"
 PARTITIONS = 4
 SIZE = 1000
+CONNECTIONS = 100
+WORKS = {"produce": ("MB/s", "CPU s/GB"), "consume": ("MB/s", "CPU s/GB"), "requests": ("per s", "CPU us each")}
+"""What is measured, with the units of its rate and of its CPU."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One of produce or consume: MB/s, CPU seconds of all brokers for a GB, and cores that they used."""
+    """One of `WORKS`: rate and CPU of all brokers in its units, and cores that they used."""
 
     rate: float
     cpu: float
@@ -59,9 +65,17 @@ class Meter:
         return sum(cpu_seconds(pid) for pid in self._pids)
 
     def stop(self, amount: int) -> Sample:
+        """After so many bytes: MB/s, and s/GB."""
+        return self._sample(amount, 1e6, 1e9)
+
+    def stop_after_requests(self, count: int) -> Sample:
+        """After so many requests: requests/s, and us each."""
+        return self._sample(count, 1, 1e6)
+
+    def _sample(self, amount: int, of_rate: float, of_cpu: float) -> Sample:
         took = time.perf_counter() - self._began
         used = self._used() - self._cpu
-        return Sample(amount / took / 1e6, used / amount * 1e9, used / took)
+        return Sample(amount / took / of_rate, used / amount * of_cpu, used / took)
 
 
 def consume(bootstrap: str, count: int) -> None:
@@ -89,7 +103,15 @@ def prepare(cluster: Cluster) -> None:
     consume(cluster.bootstrap, 20_000)
 
 
-def measure(cluster: Cluster, megabytes: int) -> dict[str, Sample]:
+def exchange_requests(cluster: Cluster, seconds: float) -> int:
+    """How many were answered by the brokers that lead the partitions, a connection's always by the same."""
+    brokers = len(cluster.brokers)
+    partitions = [number % PARTITIONS for number in range(CONNECTIONS)]
+    frames = [(cluster.brokers[each % brokers].address, produce_frame(TOPIC, partition=each)) for each in partitions]
+    return exchange_with(frames, PRODUCE_ERROR_AT, seconds).count
+
+
+def measure(cluster: Cluster, megabytes: int, seconds: float) -> dict[str, Sample]:
     count = megabytes * 1000
     sender = producer(cluster.bootstrap)
     meter = Meter(cluster)
@@ -97,10 +119,15 @@ def measure(cluster: Cluster, megabytes: int) -> dict[str, Sample]:
     produced = meter.stop(count * SIZE)
     meter = Meter(cluster)
     consume(cluster.bootstrap, count)
-    return {"produce": produced, "consume": meter.stop(count * SIZE)}
+    consumed = meter.stop(count * SIZE)
+    meter = Meter(cluster)
+    requests = meter.stop_after_requests(exchange_requests(cluster, seconds))
+    return {"produce": produced, "consume": consumed, "requests": requests}
 
 
-def run(kinds: list[Kind], brokers: list[int], rounds: int, megabytes: int) -> dict[str, dict[str, Sample]]:
+def run(
+    kinds: list[Kind], brokers: list[int], rounds: int, megabytes: int, seconds: float
+) -> dict[str, dict[str, Sample]]:
     """Medians by `KIND x BROKERS`."""
     found: dict[str, dict[str, list[Sample]]] = {}
     with ExitStack() as stack:
@@ -119,7 +146,7 @@ def run(kinds: list[Kind], brokers: list[int], rounds: int, megabytes: int) -> d
         for number in range(rounds + 1):
             for name, cluster in clusters.items():
                 log(f"round {number} of {rounds}: {name}" if number else f"warm-up: {name}")
-                samples = measure(cluster, megabytes)
+                samples = measure(cluster, megabytes, seconds)
                 for work, sample in samples.items() if number else ():
                     found.setdefault(name, {}).setdefault(work, []).append(sample)
     return {
@@ -143,17 +170,19 @@ def main() -> None:
     kinds = (options.kinds or ("odradek" if options.quick else "odradek,kafka")).split(",")
     brokers = [int(each) for each in options.brokers.split(",")]
     rounds = options.rounds or (1 if options.quick else 5)
-    found = run(cast(list[Kind], kinds), brokers, rounds, 20 if options.quick else 200)
+    megabytes, seconds = (20, 0.5) if options.quick else (200, 3.0)
+    found = run(cast(list[Kind], kinds), brokers, rounds, megabytes, seconds)
     if options.json:
         print(json.dumps({name: {work: asdict(each) for work, each in works.items()} for name, works in found.items()}))
         return
     table = Table(title=f"{os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f}")
-    for column in ("", "produce MB/s", "CPU s/GB", "cores", "consume MB/s", "CPU s/GB", "cores"):
-        table.add_column(column, justify="right" if column else "left")
+    table.add_column()
+    for work, (rate, cpu) in WORKS.items():
+        for column in (f"{work} {rate}", cpu, "cores"):
+            table.add_column(column, justify="right")
     for name, works in found.items():
-        cells = [f"{value:.2f}" for work in ("produce", "consume") for value in asdict(works[work]).values()]
-        table.add_row(name, *cells)
-    Console(width=100).print(table)
+        table.add_row(name, *(f"{value:,.2f}" for work in WORKS for value in asdict(works[work]).values()))
+    Console(width=140).print(table)
 
 
 if __name__ == "__main__":

@@ -3,11 +3,11 @@
     python -m benchmarks.suite [--quick] [--parts NAMES] [--against FILE] [--directory build/bench] [--markdown FILE]
                                [--docs] [--stored FILE]
 
-About 24 minutes on two cores; `--quick` takes about a minute and only shows that everything runs. Each part is a
-module of this package with `--json`. Odradek, Apache Kafka 3.9.1 and, where there is one, the bare sink take turns in
-it. Results are kept as `result-TIME.json` in the directory, the page is `index.html` there: first what falls short of
-Kafka, then what has changed since the last stored run (or that of `--against`), then each part. The same as Markdown is
-`results.md` (or `--markdown`); `--docs` puts it into docs/performance.md.
+25 to 50 minutes on two cores, by these and by the disk; `--quick` takes about a minute and only shows that
+everything runs. Each part is a module of this package with `--json`. Odradek, Apache Kafka 3.9.1 and, where there is
+one, the bare sink take turns in it. Results are kept as `result-TIME.json` in the directory, the page is `index.html`
+there: first what falls short of Kafka, then what has changed since the last stored run (or that of `--against`), then
+each part. The same as Markdown is `results.md` (or `--markdown`); `--docs` puts it into docs/performance.md.
 
 Runs are compared by their ratios to Kafka in the same run, because machines and their other work differ between runs.
 A part that fails, or is not done in time, is named on the page, and so is a workload of one; the rest goes on, and the
@@ -83,6 +83,7 @@ def run(parts: Sequence[Part], results: Results, output: Output) -> None:
             results.failures.update({f"{part.name}: {name}": text for name, text in failures.items()})
         except Exception as error:  # whatever it is, the other parts are measured
             results.failures[part.name] = told(error) if not isinstance(error, RuntimeError) else str(error)
+        results.put_in_order([each.name for each in PARTS])
         results.seconds[part.name] = round(time.monotonic() - began)
         log(f"[{number}/{len(parts)}] {part.name}: {results.seconds[part.name]} s")
         output.write(results)

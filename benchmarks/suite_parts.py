@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks import linkedin
+from benchmarks.scaling import WORKS
 from benchmarks.suite_results import Row
 
 RATES = ("MB/s", "per s", "records/s", "requests/s")
@@ -114,8 +115,8 @@ def of_scaling(found: dict[str, Any]) -> Iterator[Row]:
     for name, works in found.items():
         if match := re.fullmatch(r"(\w+) x (\d+)", name):
             by_count.setdefault(int(match[2]), {})[match[1]] = works
-    for work in ("produce", "consume"):
-        for key, unit in (("rate", "MB/s"), ("cpu", "CPU s/GB")):
+    for work, units in WORKS.items():
+        for key, unit in zip(("rate", "cpu"), units, strict=True):
             for count, kinds in sorted(by_count.items()):
                 values = {kind: works[work][key] for kind, works in kinds.items()}
                 name = f"{work}, {count} broker{'s' if count > 1 else ''}"
@@ -125,12 +126,12 @@ def of_scaling(found: dict[str, Any]) -> Iterator[Row]:
 DATA_PATH = ("--rounds", "3", "--warm-up", "20", "--share", "0.4")
 PARTS = (
     Part("data path", "benchmarks.data_path", DATA_PATH, ("--quick", "--share", "0.4"), of_data_path, 180),
-    Part("clients", "benchmarks.client_load", (), ("--quick", "--targets", "sink,odradek"), of_rounds, 260),
-    Part("connections", "benchmarks.connections", (), ("--quick", "--targets", "sink,odradek"), of_rounds, 60),
+    Part("clients", "benchmarks.client_load", (), ("--quick", "--targets", "sink,odradek"), of_rounds, 310),
+    Part("connections", "benchmarks.connections", (), ("--quick", "--targets", "sink,odradek"), of_rounds, 75),
     Part("groups", "benchmarks.group_load", (), ("--quick", "--targets", "odradek"), of_rounds, 75),
-    Part("three brokers", "benchmarks.replicas", (), ("--quick",), of_replicas, 230),
-    Part("1,000 partitions", "benchmarks.failover", ("--rounds", "1"), None, of_failover, 120),
-    Part("5,000 partitions", "benchmarks.failover", ("--rounds", "1", "--partitions", "5000"), None, of_failover, 330),
+    Part("three brokers", "benchmarks.replicas", (), ("--quick",), of_replicas, 440),
+    Part("1,000 partitions", "benchmarks.failover", ("--rounds", "1"), None, of_failover, 215),
+    Part("5,000 partitions", "benchmarks.failover", ("--rounds", "1", "--partitions", "5000"), None, of_failover, 700),
     Part("idle partitions", "benchmarks.idle_partitions", ("--partitions", "5000"), None, of_idle_partitions, 90),
     Part("brokers of one machine", "benchmarks.scaling", ("--rounds", "3"), None, of_scaling, 100),
     Part("one request", "benchmarks.request_path", (), ("--quick",), of_request_path, 20),

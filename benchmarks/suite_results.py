@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 
@@ -85,6 +85,13 @@ class Results:
         self.parts.pop(part, None)
         for name in [name for name in self.failures if name == part or name.startswith(f"{part}: ")]:
             del self.failures[name]
+
+    def put_in_order(self, names: Sequence[str]) -> None:
+        """In the order of `names`, whichever was run last; what has none of these names comes first."""
+        places = {name: place for place, name in enumerate(names)}
+        ordered = sorted(self.parts.items(), key=lambda item: places.get(item[0], -1))
+        self.parts.clear()
+        self.parts.update(ordered)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=1)

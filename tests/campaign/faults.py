@@ -180,7 +180,7 @@ class Faults:
                 yield lambda: _listens(broker) or not _runs(broker)
                 if _runs(broker):
                     return
-            said = broker.log_tail(30)
+            said = broker.log_tail()
             for_zookeeper = re.search(r"could not be started: (ZooKeeper|no ZooKeeper|Broker id . is already)", said)
             assert broker.kind == "kafka" or for_zookeeper, f"broker {broker.broker_id} does not start:\n{said}"
             yield 1.0

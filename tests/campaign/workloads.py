@@ -18,8 +18,9 @@ from tests.campaign.asyncio_load import AsyncioLoad
 from tests.campaign.checker import Acknowledged, Found, History, Outcome, Place, Position
 from tests.campaign.java_client import JavaClient
 from tests.clients.group_harness import MemberProcess
+from tests.support.batches import iter_batches
 from tests.support.cluster import CLOCK, Cluster
-from tests.support.replication import QUIET, IdempotentLoad, PlainLoad, Reader, read_back
+from tests.support.replication import QUIET, IdempotentLoad, PlainLoad, Reader, log_content, read_back
 
 ONCE, PLAIN, ASYNCIO, JAVA = QUEUES = ("queue-once", "queue-plain", "queue-asyncio", "queue-java")
 BANK, JAVA_BANK = BANKS = ("bank", "bank-java")
@@ -228,7 +229,10 @@ class Workloads:
                 self._history.acknowledged.append(Acknowledged(place, offset, writer, int(value)))
         if isinstance(load, AsyncioLoad | JavaClient):
             self._history.sent[writer] = load.sent
-            once = not load.given_up
+            identities = len(producers_of(self._cluster, load.topic))
+            once = not load.given_up and identities == 1
+            if identities > 1:
+                self.given_up[f"{writer}: took another identity"] += identities - 1
             self.given_up.update({f"{writer}: {error}": count for error, count in load.given_up.items()})
         else:
             # All was acknowledged, or it would have failed.
@@ -250,6 +254,17 @@ class Workloads:
             return all(len(delivered[place]) >= len(found) for place, found in final.items())
 
         wait_until(caught_up, CLOCK, 150_000, 1_000)
+
+
+def producers_of(cluster: Cluster, topic: str) -> set[tuple[int, int]]:
+    """Producer id and epoch of all that is in a topic, by one replica of each partition."""
+    found: set[tuple[int, int]] = set()
+    for number in range(PARTITIONS):
+        name = f"{topic}-{number}"
+        holder = next(each for each in cluster.brokers if any((parent / name).is_dir() for parent in each.log_dirs))
+        batches = iter_batches(log_content(holder, topic, number))
+        found |= {(batch.producer_id, batch.producer_epoch) for batch in batches}
+    return found
 
 
 def committed_legs(cluster: Cluster, topic: str) -> Sequence[tuple[int, int]]:

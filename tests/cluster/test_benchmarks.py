@@ -64,6 +64,6 @@ def test_files_are_found_that_the_system_is_to_forget(target: OdradekTarget) -> 
     try:
         files = target.directory.glob
         assert wait_until(lambda: len(list(files("data/forgotten-*/*.log"))) == 2, CLOCK, 30_000)
-        client_load.forget_files(target.directory)
+        client_load.forget_files(target.directory, "forgotten")
     finally:
         target.delete_topic("forgotten")

@@ -56,8 +56,8 @@ def git_tag(address: str, tag: str) -> Path:
     tree = folder / "tree"
 
     def fetch() -> None:
-        command = ["git", "clone", "--quiet", "--depth", "1", "--branch", tag, address, str(tree)]
-        subprocess.run(command, check=True)
+        clone = ["git", "-c", "advice.detachedHead=false", "clone", "--quiet", "--depth", "1"]
+        subprocess.run([*clone, "--branch", tag, address, str(tree)], check=True)
 
     fetched_once(folder, fetch)
     return tree
