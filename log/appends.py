@@ -10,6 +10,7 @@ import logging
 from collections.abc import Sequence
 
 from log.append_info import LogAppendInfo
+from log.earlier_batches import recall_earlier_batches
 from log.errors import (
     InvalidTxnStateError,
     OffsetsOutOfOrderError,
@@ -193,6 +194,8 @@ def _check_producer(
     if origin is AppendOrigin.CLIENT:
         entry = producers.last_entry(producer_id)
         if entry is not None:
+            if entry.is_cut and entry.is_gap(batch):
+                recall_earlier_batches(entry, log.local.segments)
             duplicate = entry.find_duplicate(batch)
             if duplicate is not None:
                 return duplicate

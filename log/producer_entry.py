@@ -20,6 +20,7 @@ from log.records.batch import (
     NO_TIMESTAMP,
     RecordBatch,
     decrement_sequence,
+    increment_sequence,
 )
 from log.records.record import ControlType, EndTxnMarker, iter_records, parse_end_txn_marker
 from log.records.validation import AppendOrigin
@@ -67,6 +68,8 @@ class ProducerStateEntry:
     last_timestamp: int = NO_TIMESTAMP
     current_txn_first_offset: int | None = None
     batches: deque[BatchMetadata] = field(default_factory=lambda: deque(maxlen=NUM_BATCHES_TO_RETAIN))
+    is_cut: bool = field(default=False, compare=False)
+    """Whether the log may have earlier batches of the epoch than `batches`, and was not asked for them."""
 
     @property
     def is_empty(self) -> bool:
@@ -99,10 +102,17 @@ class ProducerStateEntry:
                 return known
         return None
 
+    def is_gap(self, batch: RecordBatch) -> bool:
+        """Whether a batch of the same epoch is not the next one."""
+        return batch.producer_epoch == self.producer_epoch and batch.base_sequence != increment_sequence(
+            self.last_sequence, 1
+        )
+
     def set_epoch(self, epoch: int) -> None:
         """Takes a new epoch; batches of the old one are forgotten."""
         if epoch != self.producer_epoch:
             self.batches.clear()
+            self.is_cut = False
             self.producer_epoch = epoch
 
     def update(self, later: ProducerStateEntry) -> None:

@@ -58,6 +58,15 @@ class OffsetIndex(SparseIndex[OffsetPosition]):
             last = self.last_entry()
             return last if target >= last.offset else self._floor(target - self.base_offset)
 
+    def back_from(self, target: int, steps: int) -> tuple[OffsetPosition, int]:
+        """What stands `steps` entries before the greatest with offset <= `target`, and how many of them there were.
+
+        It is (base offset, 0) if there are fewer.
+        """
+        with self._lock:
+            slot = self._floor_slot(target - self.base_offset) if self.entries else -1
+            return (self._entry(slot - steps), steps) if slot >= steps else (self._none(), slot + 1)
+
     def upper_bound(self, start: OffsetPosition, size: int) -> OffsetPosition | None:
         """The smallest entry with position >= `start.position + size`; None if there is none."""
         with self._lock:

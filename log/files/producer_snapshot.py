@@ -74,6 +74,7 @@ def decode_snapshot(data: bytes) -> list[ProducerStateEntry]:
         )
         if offset >= 0:
             entry.batches.append(BatchMetadata(sequence, offset, delta, timestamp))
+            entry.is_cut = True
         entries.append(entry)
     return entries
 

@@ -16,10 +16,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from log.appends import append_as_follower, append_as_leader
 from log.config import LogConfig
+from log.earlier_batches import MAX_INDEX_ENTRIES
 from log.errors import OutOfOrderSequenceError
 from log.fetch_data import FetchIsolation
 from log.management.retention import delete_old_segments
 from log.offset_lookup import fetch_offset_by_timestamp
+from log.producer_entry import NUM_BATCHES_TO_RETAIN
 from log.records.record import Record, iter_records
 from log.records.validation import check_for_follower
 from log.truncation import truncate_fully_and_start_at, truncate_to
@@ -135,17 +137,19 @@ class LogModel(RuleBasedStateMachine):
             return
         raise AssertionError("a gap in the sequence was accepted")
 
-    @rule(producer=st.integers(1, 3))
-    def retry_of_the_last_batch(self, producer: int) -> None:
-        """Known as such whatever has happened since, as long as the batch is in the log."""
-        last = next((b for b in reversed(self.batches) if b.producer == producer), None)
-        if last is None:
+    @rule(producer=st.integers(1, 3), back=st.integers(1, NUM_BATCHES_TO_RETAIN))
+    def retry_of_a_recent_batch(self, producer: int, back: int) -> None:
+        """Known as such whatever has happened since, as long as the batch is in the log, and not too far back there."""
+        near = self.batches[-MAX_INDEX_ENTRIES // 2 :]  # each batch may have an index entry, and each segment is a step
+        own = [each for each in near if each.producer == producer]
+        if len(own) < back:
             return
-        found = [value for _, _, value in last.records]
-        options: dict[str, Any] = {"producer_id": producer, "producer_epoch": 0, "base_sequence": last.sequence}
+        known = own[-back]
+        found = [value for _, _, value in known.records]
+        options: dict[str, Any] = {"producer_id": producer, "producer_epoch": 0, "base_sequence": known.sequence}
         info = append_as_leader(self.log, batch(*found, **options), self.epoch)
         assert info.duplicate
-        assert (info.first_offset, info.last_offset) == (last.base, last.last)
+        assert (info.first_offset, info.last_offset) == (known.base, known.last)
 
     # ---- changing the log's shape
 
@@ -389,7 +393,7 @@ def test_producers_survive_the_rebuild_of_an_earlier_segment() -> None:
         state.produce(found=[b""], producer=1)
     state.append_as_follower(found=[[b""], [b""], [b"", b"", b""]], gaps=[1, 0, 0])
     state.damaged_index(damage="missing", unclean=False, which=0)
-    state.retry_of_the_last_batch(producer=1)
+    state.retry_of_a_recent_batch(producer=1, back=1)
     state.produce_out_of_order(producer=1)
     state.teardown()
 
