@@ -138,6 +138,8 @@ class MemberProcess:
             self.revoked += gone
         elif "closed" in event:
             self.closed = True
+        elif "error" in event:
+            self.errors = [*self.errors[-30:], event["error"]]
 
     def _read_errors(self) -> None:
         assert self.process.stderr is not None
