@@ -194,9 +194,10 @@ def _check_producer(
     if origin is AppendOrigin.CLIENT:
         entry = producers.last_entry(producer_id)
         if entry is not None:
-            if entry.is_cut and entry.is_gap(batch):
-                recall_earlier_batches(entry, log.local.segments)
             duplicate = entry.find_duplicate(batch)
+            if duplicate is None and entry.is_cut and entry.is_out_of_order(batch):
+                recall_earlier_batches(entry, log.local.segments)
+                duplicate = entry.find_duplicate(batch)
             if duplicate is not None:
                 return duplicate
         if batch.is_transactional and not producers.is_verified(batch, guard):

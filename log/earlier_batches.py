@@ -3,7 +3,7 @@
 A snapshot has the last batch of a producer alone. After a start or a truncation a repeat of the one before it would be
 answered OUT_OF_ORDER_SEQUENCE_NUMBER, as Apache Kafka 3.9 does, upon which the Java client takes its next epoch and
 appends what is there already a second time. So the log is asked, once for a producer, and only when a batch comes that
-does not follow: a start reads nothing for it.
+neither follows nor is known: a start reads nothing for it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from log.errors import CorruptRecordError
 from log.producer_entry import NUM_BATCHES_TO_RETAIN, BatchMetadata, ProducerStateEntry
-from log.records.batch import HEADER_SIZE, RecordBatch
+from log.records.batch import HEADER_SIZE, RecordBatch, increment_sequence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,41 +25,71 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_INDEX_ENTRIES = 64
-"""How far to look back: over so many entries of the offset index, which are as many batches of `index.interval.bytes`
-(4 KiB) and more, or 256 KiB of smaller ones."""
+"""How far to look back, in entries of the offset index, each segment counting as one more."""
+MAX_BATCHES = 4_000
+"""How many headers to look at: some 30 ms under the log's lock. A follower's index has one entry for all that a fetch
+brought, so its entries alone are no bound."""
 
 
 def recall_earlier_batches(entry: ProducerStateEntry, segments: LogSegments) -> None:
-    """Put the batches of `entry`'s epoch that stand before those it has in their place, up to five in all.
+    """Put the batches that stand before those of `entry` in their place, up to five in all.
 
-    Fewer if they are gone, or further back than `MAX_INDEX_ENTRIES`. Raises OSError.
+    Only what leads up to them without a gap: a producer that was forgotten and began anew in the same epoch has older
+    batches with the same numbers. Fewer than five if the rest is gone, further back than the bounds, or unreadable: a
+    repeat of those is out of order, as it is with Apache Kafka.
     """
-    entry.is_cut = False
-    end = entry.batches[0].first_offset
-    steps = MAX_INDEX_ENTRIES
+    entry.is_cut = False  # once, whatever comes of it
+    try:
+        for batch in _batches_before(entry.batches[0].first_offset, segments):
+            if batch.producer_id != entry.producer_id or batch.is_control:
+                continue
+            is_previous = increment_sequence(batch.last_sequence, 1) == entry.first_sequence
+            if batch.producer_epoch != entry.producer_epoch or not is_previous:
+                return
+            entry.batches.appendleft(
+                BatchMetadata(batch.last_sequence, batch.last_offset, batch.last_offset_delta, batch.max_timestamp)
+            )
+            if len(entry.batches) == NUM_BATCHES_TO_RETAIN:
+                return
+    except (CorruptRecordError, OSError) as error:
+        logger.warning("earlier batches of producer %d can't be read: %s", entry.producer_id, error)
+
+
+def _batches_before(end: int, segments: LogSegments) -> Iterator[RecordBatch]:
+    """Headers of the batches that begin below offset `end`, the newest first. Raises CorruptRecordError and OSError.
+
+    They can be read forwards only, so it goes back by one entry of the index, then by four, and so on.
+    """
+    entries, batches, steps = MAX_INDEX_ENTRIES, MAX_BATCHES, 1
     segment = segments.lower(end)
-    while segment is not None and steps > 0 and (wanted := NUM_BATCHES_TO_RETAIN - len(entry.batches)):
-        start, passed = segment.offset_index.back_from(end, steps)
-        try:
-            found = list(_batches_of(entry, segment, start.position, end))
-        except CorruptRecordError as error:
-            logger.warning("%s: earlier batches of producer %d can't be read: %s", segment, entry.producer_id, error)
+    while segment is not None and entries > 0:
+        start, passed = segment.offset_index.back_from(end, min(steps, entries))
+        piece = _headers(segment, start.position, end, batches)
+        if piece is None:
             return
-        entry.batches.extendleft(reversed(found[-wanted:]))
-        steps -= passed + 1
-        segment = segments.lower(segment.base_offset)
+        yield from reversed(piece)
+        batches -= len(piece)
+        entries -= passed
+        steps *= 4
+        if start.position == 0:
+            entries -= 1
+            segment = segments.lower(segment.base_offset)
+        elif piece:
+            end = piece[0].base_offset
+        else:
+            return  # nothing but batches of old formats, which have no producers
 
 
-def _batches_of(entry: ProducerStateEntry, segment: LogSegment, start: int, end: int) -> Iterator[BatchMetadata]:
-    """The data batches of a producer's epoch from position `start` on that begin below offset `end`."""
+def _headers(segment: LogSegment, start: int, end: int, most: int) -> list[RecordBatch] | None:
+    """Those from position `start` on that begin below offset `end`; None if these are more than `most`."""
     file = segment.records.open()
+    found: list[RecordBatch] = []
     for place in segment.records.walk(start):
         if place.offset >= end:
-            return
-        header = os.pread(file.fd, min(place.size, HEADER_SIZE), place.position)
-        if len(header) < HEADER_SIZE:
-            continue
-        batch = RecordBatch(header)
-        is_wanted = batch.magic >= 2 and batch.producer_id == entry.producer_id and not batch.is_control
-        if is_wanted and batch.producer_epoch == entry.producer_epoch:
-            yield BatchMetadata(batch.last_sequence, batch.last_offset, batch.last_offset_delta, batch.max_timestamp)
+            break
+        if len(found) == most:
+            return None
+        header = os.pread(file.fd, HEADER_SIZE, place.position)
+        if place.size >= HEADER_SIZE and (batch := RecordBatch(header)).magic >= 2:
+            found.append(batch)
+    return found

@@ -14,7 +14,6 @@ from log.errors import (
     TransactionCoordinatorFencedError,
 )
 from log.records.batch import (
-    MAX_INT32,
     NO_PRODUCER_EPOCH,
     NO_SEQUENCE,
     NO_TIMESTAMP,
@@ -102,11 +101,10 @@ class ProducerStateEntry:
                 return known
         return None
 
-    def is_gap(self, batch: RecordBatch) -> bool:
+    def is_out_of_order(self, batch: RecordBatch) -> bool:
         """Whether a batch of the same epoch is not the next one."""
-        return batch.producer_epoch == self.producer_epoch and batch.base_sequence != increment_sequence(
-            self.last_sequence, 1
-        )
+        next_sequence = increment_sequence(self.last_sequence, 1)
+        return batch.producer_epoch == self.producer_epoch and batch.base_sequence != next_sequence
 
     def set_epoch(self, epoch: int) -> None:
         """Takes a new epoch; batches of the old one are forgotten."""
@@ -261,8 +259,7 @@ class ProducerAppendInfo:
             last = self._current_last_sequence
         else:
             last = NO_SEQUENCE
-        follows = sequence == last + 1 or (sequence == 0 and last == MAX_INT32)
-        if not follows and self._current_epoch != NO_PRODUCER_EPOCH:
+        if sequence != increment_sequence(last, 1) and self._current_epoch != NO_PRODUCER_EPOCH:
             raise self._out_of_order(sequence, offset, f"the last one is {last}")
 
     def _out_of_order(self, sequence: int, offset: int, why: str) -> OutOfOrderSequenceError:

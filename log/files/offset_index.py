@@ -59,9 +59,9 @@ class OffsetIndex(SparseIndex[OffsetPosition]):
             return last if target >= last.offset else self._floor(target - self.base_offset)
 
     def back_from(self, target: int, steps: int) -> tuple[OffsetPosition, int]:
-        """What stands `steps` entries before the greatest with offset <= `target`, and how many of them there were.
+        """The entry that stands `steps` before the greatest with offset <= `target`, and how many entries that passes.
 
-        It is (base offset, 0) if there are fewer.
+        If there are not so many: (base offset, 0), and all of them.
         """
         with self._lock:
             slot = self._floor_slot(target - self.base_offset) if self.entries else -1

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
+from typing import NamedTuple
+
+from log.producer_entry import NUM_BATCHES_TO_RETAIN
 from log.records.record import Record
 from network.protocol.errors import ErrorCode
 from network.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
@@ -22,14 +26,28 @@ def _without_keys(values: list[bytes]) -> Pairs:
     return [(None, value) for value in values]
 
 
+class Sent(NamedTuple):
+    """A batch that is acknowledged."""
+
+    sequence: int
+    values: list[bytes]
+    offset: int
+
+
 class Producer(Client):
-    """Idempotent: numbers its records, sends one batch at a time, each until it is acknowledged."""
+    """Idempotent: numbers its records, sends one batch at a time, each until it is acknowledged.
+
+    In the end it sends the last ones of each partition again, as if it had had so many under way and no answer.
+    Whatever has been stopped, killed, truncated or elected meanwhile, they are known (logs here are far smaller than
+    what is looked back over).
+    """
 
     def __init__(self, cluster: Cluster, name: str, history: History, topic: str = "queue") -> None:
         super().__init__(cluster, name, history)
         self.topic = topic
         self.sequences: dict[int, int] = {}
         self.count = 0
+        self.recent: dict[int, deque[Sent]] = {}
 
     def work(self) -> None:
         self.id, self.epoch = self.until(self._init)
@@ -37,6 +55,9 @@ class Producer(Client):
             partition = self.rng.randrange(PARTITIONS)
             self.send(partition, self.rng.randint(1, 3))
             self.pause(self.rng.randint(1, 120))
+        for partition, batches in sorted(self.recent.items()):
+            for sent in batches:
+                self.send_again(partition, sent)
 
     def _init(self) -> tuple[int, int] | None:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
@@ -52,6 +73,13 @@ class Producer(Client):
         self.history.sent(self.topic, partition, values)
         offset = self.until(lambda: self.produce(partition, _without_keys(values), sequence))
         self.history.acknowledged(self.topic, partition, offset, values)
+        recent = self.recent.setdefault(partition, deque(maxlen=NUM_BATCHES_TO_RETAIN))
+        recent.append(Sent(sequence, values, offset))
+
+    def send_again(self, partition: int, sent: Sent) -> None:
+        offset = self.until(lambda: self.produce(partition, _without_keys(sent.values), sent.sequence))
+        if offset != sent.offset:
+            self.history.broken(f"{self.topic}-{partition} has {sent.values} at {sent.offset} and at {offset}")
 
     def produce(self, partition: int, pairs: Pairs, sequence: int, transactional_id: str | None = None) -> int | None:
         now = self.clock.wall_ms()

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from log import appends, earlier_batches
 from log.append_info import LogAppendInfo
-from log.appends import append_as_leader
+from log.appends import append_as_follower, append_as_leader
 from log.earlier_batches import MAX_INDEX_ENTRIES
 from log.errors import OutOfOrderSequenceError
 from log.partition_log import PartitionLog
+from log.records.batch import MAX_INT32
 from log.records.record import ControlType, EndTxnMarker, build_end_txn_marker
 from log.records.validation import AppendOrigin
 from log.truncation import truncate_to
@@ -106,8 +108,8 @@ def test_after_a_truncation(harness: Harness) -> None:
 
 
 def test_the_look_back_has_a_bound(harness: Harness) -> None:
-    """A batch of more than the interval has an index entry, so these are as many as the bound allows, and one more."""
-    for others, expected in ((MAX_INDEX_ENTRIES - 2, 0), (MAX_INDEX_ENTRIES + 1, None)):
+    """A batch of more than the interval has an index entry."""
+    for others, expected in ((MAX_INDEX_ENTRIES - 5, 0), (MAX_INDEX_ENTRIES + 5, None)):
         there = Harness(harness.directory / str(others))
         there.config = type(there.config)(segment_bytes=1 << 20, index_interval_bytes=200)
         log = there.open()
@@ -117,6 +119,50 @@ def test_the_look_back_has_a_bound(harness: Harness) -> None:
         produce(log, 1)
         log = restarted(there, log)
         assert known(log, range(2)) == [others + 1, expected]
+
+
+def test_what_a_follower_was_brought_at_once(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it has one entry in the index."""
+    leader = Harness(harness.directory / "leader").open()
+    for sequence in range(8):
+        produce(leader, sequence)
+    log = harness.open()
+    append_as_follower(log, Path(leader.active_segment.path).read_bytes())
+    log = restarted(harness, log)
+    assert known(log, range(8)) == [7, 6, 5, 4, 3, None, None, None]
+    monkeypatch.setattr(earlier_batches, "MAX_BATCHES", 6)
+    log = restarted(harness, log)
+    assert known(log, range(6, 8)) == [7, None]
+
+
+def test_a_producer_that_began_anew_does_not_find_what_was_before(harness: Harness) -> None:
+    """It was forgotten, and took the same numbers again."""
+    log = harness.open()
+    for sequence in range(4):
+        produce(log, sequence)
+    log.producers.remove_expired(harness.clock.wall_ms() + (1 << 40))
+    produce(log, 0)
+    log = restarted(harness, log)
+    assert known(log, range(2, 4)) == [None, None]
+    assert known(log, range(1)) == [4]
+
+
+def test_sequences_that_begin_again_after_the_largest(harness: Harness) -> None:
+    log = harness.open()
+    for sequence in (MAX_INT32 - 1, MAX_INT32, 0, 1):
+        produce(log, sequence)
+    log = restarted(harness, log)
+    assert known(log, range(MAX_INT32 - 1, MAX_INT32 + 1)) == [1, 0]
+    assert known(log, range(2)) == [3, 2]
+
+
+def test_a_repeat_of_the_last_batch_asks_nothing(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = harness.open()
+    produce(log, 0)
+    log = restarted(harness, log)
+    monkeypatch.setattr(appends, "recall_earlier_batches", None)
+    assert produce(log, 0).duplicate
+    assert not produce(log, 1).duplicate
 
 
 def test_the_log_is_asked_once(harness: Harness) -> None:
