@@ -109,6 +109,9 @@ class RealLog:
                 yield batch
                 position = batch.last_offset + 1
 
+    def is_committed(self, partition: int) -> bool:
+        return True
+
     def is_local(self, partition: int) -> bool:
         return True
 

@@ -33,6 +33,12 @@ class CoordinatorLog(Protocol):
     def read(self, partition: int, buffer_bytes: int) -> Iterable[Batch]:
         """All batches from the log start offset to the log end offset. Raises LookupError without a local log."""
 
+    def is_committed(self, partition: int) -> bool:
+        """Whether all of the partition is below its high watermark, so that later leaders have it, too.
+
+        True where the partition is not here.
+        """
+
     def is_local(self, partition: int) -> bool:
         """Whether this broker has the partition's log."""
 

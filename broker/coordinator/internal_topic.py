@@ -70,6 +70,10 @@ class InternalTopic:
             raise LookupError(f"{self.name}-{partition} has no local log")
         yield from read_batches(log, buffer_bytes)
 
+    def is_committed(self, partition: int) -> bool:
+        log = self._log(partition)
+        return log is None or log.high_watermark >= log.log_end_offset
+
     def is_local(self, partition: int) -> bool:
         """Whether this broker has the partition's log."""
         return self._log(partition) is not None

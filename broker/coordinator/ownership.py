@@ -69,6 +69,11 @@ class Ownership(Generic[T]):
             self._owned[partition] = Owned(epoch, loaded)
             return True
 
+    def is_loading_at(self, partition: int, epoch: int) -> bool:
+        """Whether the load that began at this epoch was not overtaken."""
+        with self.lock:
+            return self._loading.get(partition) == epoch
+
     def abandon_load(self, partition: int, epoch: int) -> None:
         """The load failed."""
         with self.lock:

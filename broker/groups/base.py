@@ -61,6 +61,10 @@ class GroupBase(ABC):
 
     # --- life ---
 
+    @abstractmethod
+    def on_loaded_uncommitted(self) -> None:
+        """It was loaded from records of which the next coordinator may be without the last."""
+
     @property
     @abstractmethod
     def is_dead(self) -> bool:

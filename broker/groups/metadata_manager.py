@@ -171,6 +171,9 @@ class GroupMetadataManager:
             loaded = loader.load(self._log.read(partition, self._config.load_buffer_bytes), self._clock)
         except Exception:
             logger.exception("%s-%d could not be loaded", OFFSETS_TOPIC, partition)
+        if not self._log.is_committed(partition):
+            for group in loaded.groups.values():
+                group.on_loaded_uncommitted()
         if not self._ownership.finish_load(partition, epoch, loaded.groups):
             return ()
         spent_ms = self._clock.monotonic_ms() - started

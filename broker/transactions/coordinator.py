@@ -33,6 +33,10 @@ from timer.scheduler import Scheduler
 
 logger = logging.getLogger(__name__)
 
+COMMIT_CHECK_MS, MAX_COMMIT_CHECK_MS = 20, 640
+"""How often a load looks whether all is committed, less and less: a new leader's high watermark comes to its log end
+offset with its followers' first fetches, but not as long as the ISR is smaller than `min.insync.replicas`."""
+
 OnError = Callable[[ErrorCode], None]
 
 
@@ -110,15 +114,31 @@ class TransactionCoordinator:
             logger.info("load of %s-%d at the older epoch %d is ignored", TRANSACTION_TOPIC, partition, epoch)
             return
         self.markers.drop_partition(partition)
-        self._scheduler.schedule_once(
-            f"load-txns-for-partition-{TRANSACTION_TOPIC}-{partition}", lambda: self._load(partition, epoch)
-        )
+        self._load_later(partition, epoch, 0)
 
-    def _load(self, partition: int, epoch: int) -> None:
+    def _load_later(self, partition: int, epoch: int, delay_ms: int) -> None:
+        name = f"load-txns-for-partition-{TRANSACTION_TOPIC}-{partition}"
+        self._scheduler.schedule_once(name, lambda: self._load(partition, epoch, delay_ms), delay_ms)
+
+    def _load(self, partition: int, epoch: int, waited_ms: int) -> None:
+        """Load it when all of it is committed.
+
+        A record that only this replica has may be gone with its leadership. Whoever was told on the strength of it that
+        a partition is in a transaction would write records there which nobody decides, and markers that were sent for
+        it could not be taken back. (Apache Kafka 3.9 loads up to the log end offset.)
+        """
+        if not self.store.is_loading_at(partition, epoch):
+            return
         try:
-            prepared = self.store.load(partition, epoch)
+            prepared = self.store.load(partition, epoch) if self.store.is_committed(partition) else None
         except Exception:
             logger.exception("loading %s-%d failed", TRANSACTION_TOPIC, partition)
+            return
+        if prepared is None:
+            if waited_ms == MAX_COMMIT_CHECK_MS // 2:
+                logger.info("%s-%d is loaded when its ISR has all of it", TRANSACTION_TOPIC, partition)
+            delay_ms = min(max(2 * waited_ms, COMMIT_CHECK_MS), MAX_COMMIT_CHECK_MS)
+            self._load_later(partition, epoch, delay_ms)
             return
         for metadata in prepared:
             with metadata.lock:

@@ -65,11 +65,20 @@ class TransactionStateManager:
         """From here on requests for the partition see COORDINATOR_LOAD_IN_PROGRESS; False for an older epoch."""
         return self._ownership.begin_load(partition, epoch)
 
-    def load(self, partition: int, epoch: int) -> list[TransactionMetadata]:
+    def is_committed(self, partition: int) -> bool:
+        """Whether no later coordinator can be without a part of what a load would read."""
+        return self._log.is_committed(partition)
+
+    def is_loading_at(self, partition: int, epoch: int) -> bool:
+        """Whether a load that began at this epoch is still wanted."""
+        return self._ownership.is_loading_at(partition, epoch)
+
+    def load(self, partition: int, epoch: int) -> list[TransactionMetadata] | None:
         """Read the partition and own it. Returns the ids whose markers must be sent again.
 
         A load that is overtaken (the partition left or came again with a later epoch) changes nothing and returns
-        an empty list. Raises what reading raises; the partition is not owned then.
+        an empty list. None if not all that was read is committed: nothing has changed, and it is to be tried again.
+        Raises what reading raises; the partition is not owned then.
         """
         started = self._clock.monotonic_ms()
         loaded: Ids = {}
@@ -79,6 +88,8 @@ class TransactionStateManager:
         except Exception:
             self._ownership.abandon_load(partition, epoch)
             raise
+        if not self.is_committed(partition):
+            return None
         if not self._ownership.finish_load(partition, epoch, loaded):
             return []
         took_ms = self._clock.monotonic_ms() - started

@@ -13,7 +13,8 @@ from network.protocol.errors import ErrorCode
 class MemoryTopic:
     """Appends are acknowledged at once, or by `acknowledge` after `hold()`.
 
-    `error` is the answer of every append that follows, `errors` those of the next ones.
+    `error` is the answer of every append that follows, `errors` those of the next ones. `committed`: whether
+    all of it is below the high watermarks.
     """
 
     def __init__(self, partitions: int = 1) -> None:
@@ -21,6 +22,7 @@ class MemoryTopic:
         self.error = ErrorCode.NONE
         self.errors: list[ErrorCode] = []
         self.acks: list[int] = []
+        self.committed = True
         self._held: list[Callable[[ErrorCode], None]] | None = None
 
     def append(
@@ -60,6 +62,9 @@ class MemoryTopic:
 
     def read(self, partition: int, buffer_bytes: int) -> Iterable[Batch]:
         return list(self.batches[partition])
+
+    def is_committed(self, partition: int) -> bool:
+        return self.committed
 
     def is_local(self, partition: int) -> bool:
         return partition in self.batches

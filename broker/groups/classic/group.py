@@ -83,6 +83,9 @@ class ClassicGroup(GroupBase):
     def is_in(self, *states: GroupState) -> bool:
         return self._state in states
 
+    def on_loaded_uncommitted(self) -> None:
+        pass  # As with Apache Kafka: with the next coordinator its members make another generation.
+
     @property
     def is_dead(self) -> bool:
         return self._state is GroupState.DEAD

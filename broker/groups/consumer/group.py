@@ -56,7 +56,8 @@ class ConsumerGroup(GroupBase):
         self.regexes: dict[str, ResolvedRegex] = {}
         self.owners: dict[TopicIdPartition, str] = {}
         # Not stored: the layout of topics that the group was compared with, whether a record of the classic group that
-        # it was is still to be deleted, timers, the last write on its way, and whether a write was never acknowledged.
+        # it was is still to be deleted, timers, the last write on its way, and whether a later leader may be without a
+        # part of what is stored.
         self.seen_layout: int | None = None
         self.classic_record_stands = successor_of is not None and bool(successor_of.record_keys())
         self.sessions: dict[str, DelayedOperation] = {}
@@ -71,6 +72,10 @@ class ConsumerGroup(GroupBase):
     @classmethod
     def make(cls, group_id: str, clock: Clock, successor_of: GroupBase | None = None) -> ConsumerGroup:
         return cls(group_id, successor_of)
+
+    def on_loaded_uncommitted(self) -> None:
+        """Heartbeats are answered when a later write is acknowledged, and with it what was loaded."""
+        self.is_unsettled = True
 
     # --- what is stored ---
 

@@ -22,7 +22,8 @@ from broker.replication import become_leader_or_follower
 from broker.replication.partition import Partition
 from broker.transactions import state_manager
 from broker.transactions.coordinator import TransactionCoordinator
-from log import local_log, partition_log
+from broker.transactions.state_manager import TransactionStateManager
+from log import appends, local_log, partition_log
 from log.cleaner import swap
 from log.cleaner.offset_map import OffsetMap
 from log.cleaner.survivors import RetentionRules
@@ -70,6 +71,11 @@ def duplicates_are_appended_again(patch: Patch) -> None:
 @mutation(ONE_BROKER)
 def a_repeated_batch_is_taken_for_a_gap(patch: Patch) -> None:
     patch.setattr(ProducerStateEntry, "find_duplicate", lambda self, batch: None)
+
+
+@mutation(ONE_BROKER)
+def earlier_batches_are_not_looked_for(patch: Patch) -> None:
+    patch.setattr(appends, "recall_earlier_batches", lambda entry, segments: None)
 
 
 @mutation(ONE_BROKER)
@@ -203,6 +209,11 @@ def markers_miss_a_partition(patch: Patch) -> None:
         self.markers.send(metadata, epoch, complete, frozenset(sorted(metadata.partitions)[:1]))
 
     patch.setattr(TransactionCoordinator, "_send_markers", send)
+
+
+@mutation(THREE_BROKERS)
+def transactions_are_loaded_before_they_are_committed(patch: Patch) -> None:
+    patch.setattr(TransactionStateManager, "is_committed", lambda self, partition: True)
 
 
 @mutation(THREE_BROKERS)

@@ -65,6 +65,15 @@ def test_a_partition_that_is_not_here(topic: Topic) -> None:
         list(topic.topic.read(7, 100))
 
 
+def test_all_is_committed_when_the_isr_has_it(topic: Topic) -> None:
+    topic.broker.lead([1, 2], epoch=2)
+    topic.append(b"1")
+    assert not topic.topic.is_committed(0)
+    topic.broker.fetch(1)
+    assert topic.topic.is_committed(0)
+    assert topic.topic.is_committed(7)
+
+
 def test_a_transactional_batch_waits_for_the_verdict(topic: Topic) -> None:
     topic.append(b"1", producer_id=9)
     (question,) = topic.asked

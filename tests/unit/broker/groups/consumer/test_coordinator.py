@@ -267,6 +267,17 @@ def test_what_was_not_acknowledged_is_told_once_a_later_batch_is(coordinator: Co
     assert stored_state(group_of(loaded(coordinator))) == stored_state(group_of(coordinator))
 
 
+def test_what_was_loaded_and_is_not_committed_is_told_once_a_later_batch_is(coordinator: Coordinator) -> None:
+    Client(coordinator, "m", "t").join()
+    coordinator.log.committed = False
+    successor = loaded(coordinator)
+    coordinator.log.hold()
+    beat = Client(successor, "m", "t").send(1)
+    assert not beat.done, "the next coordinator may know nothing of the member"
+    coordinator.log.acknowledge()
+    assert (beat.value.error, beat.value.epoch) == (E.NONE, 1)
+
+
 def test_an_assignor_that_fails_changes_nothing() -> None:
     def broken(members: Members, counts: PartitionCounts) -> dict[str, Partitions]:
         raise ZeroDivisionError
