@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from broker.coordinator.internal_topic import InternalTopic
 from broker.groups.classic.group import ClassicGroup
 from broker.groups.offsets.group_offsets import GroupOffsets
 from broker.groups.records import loader
@@ -22,7 +23,6 @@ from broker.replication import become_leader_or_follower
 from broker.replication.partition import Partition
 from broker.transactions import state_manager
 from broker.transactions.coordinator import TransactionCoordinator
-from broker.transactions.state_manager import TransactionStateManager
 from log import appends, local_log, partition_log
 from log.cleaner import swap
 from log.cleaner.offset_map import OffsetMap
@@ -212,8 +212,8 @@ def markers_miss_a_partition(patch: Patch) -> None:
 
 
 @mutation(THREE_BROKERS)
-def transactions_are_loaded_before_they_are_committed(patch: Patch) -> None:
-    patch.setattr(TransactionStateManager, "is_committed", lambda self, partition: True)
+def coordinators_load_what_is_not_committed(patch: Patch) -> None:
+    patch.setattr(InternalTopic, "is_committed", lambda self, partition: True)
 
 
 @mutation(THREE_BROKERS)
