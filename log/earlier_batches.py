@@ -41,6 +41,8 @@ def recall_earlier_batches(entry: ProducerStateEntry, segments: LogSegments) -> 
     entry.is_cut = False  # once, whatever comes of it
     try:
         for batch in _batches_before(entry.batches[0].first_offset, segments):
+            if len(entry.batches) == NUM_BATCHES_TO_RETAIN:
+                return
             if batch.producer_id != entry.producer_id or batch.is_control:
                 continue
             is_previous = increment_sequence(batch.last_sequence, 1) == entry.first_sequence
@@ -49,8 +51,6 @@ def recall_earlier_batches(entry: ProducerStateEntry, segments: LogSegments) -> 
             entry.batches.appendleft(
                 BatchMetadata(batch.last_sequence, batch.last_offset, batch.last_offset_delta, batch.max_timestamp)
             )
-            if len(entry.batches) == NUM_BATCHES_TO_RETAIN:
-                return
     except (CorruptRecordError, OSError) as error:
         logger.warning("earlier batches of producer %d can't be read: %s", entry.producer_id, error)
 

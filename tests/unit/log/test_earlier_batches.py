@@ -70,6 +70,17 @@ def test_what_was_appended_since_counts(harness: Harness) -> None:
     assert known(log, range(2, 8)) == [7, 6, 5, 4, 3, None]
 
 
+def test_five_that_were_appended_since_stay(harness: Harness) -> None:
+    log = harness.open()
+    for sequence in range(3):
+        produce(log, sequence)
+    log = restarted(harness, log)
+    for sequence in range(3, 8):
+        produce(log, sequence)
+    assert known(log, range(8)) == [7, 6, 5, 4, 3, None, None, None]
+    assert produce(log, 8).first_offset == 8
+
+
 def test_in_earlier_segments(harness: Harness) -> None:
     log = harness.open()
     for sequence in range(4):
