@@ -13,6 +13,7 @@ from log.files.file_range import LogFileRange, OpenFile, OpenFileBound
 from log.files.handles import NamedFile
 from log.files.offset_index import OffsetIndex, OffsetPosition
 from log.files.time_index import TimeIndex, TimestampOffset
+from tests.support.open_files import open_files
 from tests.unit.log.golden import SMALL
 
 
@@ -171,7 +172,7 @@ def test_golden_indexes_are_sound() -> None:
 
 def test_sealed_indexes_open_within_the_bound(tmp_path: Path) -> None:
     bound = OpenFileBound(3)
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_files(tmp_path)
     indexes = []
     for i in range(20):
         index = OffsetIndex(str(tmp_path / f"{i}"), 0, 80, bound=bound)
@@ -184,19 +185,19 @@ def test_sealed_indexes_open_within_the_bound(tmp_path: Path) -> None:
             assert index.lookup(3) == (0, 0)
             assert index.entry(0) == (5, 50)
     assert len(bound) == 3
-    assert len(os.listdir("/proc/self/fd")) <= before + 3
+    assert len(open_files(tmp_path) - before) == 3
     for index in indexes:
         index.close_handles()
     assert len(bound) == 0
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_files(tmp_path) <= before
 
 
 def test_a_new_index_is_open_from_its_first_entry_on(tmp_path: Path) -> None:
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_files(tmp_path)
     index = OffsetIndex(str(tmp_path / "i"), 0, 80)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_files(tmp_path) <= before
     index.append(5, 50)
-    assert len(os.listdir("/proc/self/fd")) == before + 1
+    assert [target for _, target in open_files(tmp_path) - before] == [str(tmp_path / "i")]
     index.close()
 
 

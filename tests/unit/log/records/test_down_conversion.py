@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from log.records.down_conversion import Convert, convert_here
 from log.records.old_formats import encode_message, iter_entries
 from log.records.record import ControlType, EndTxnMarker, Record, build_end_txn_marker, iter_records
 from tests.support.batches import build_batch, down_convert
+from tests.support.open_files import open_files
 
 NOW = 1_700_000_000_000
 
@@ -69,8 +70,11 @@ def _is_there(pid: int) -> bool:
     return True
 
 
-def _open_files() -> int:
-    return len(os.listdir("/proc/self/fd"))
+@pytest.fixture
+def opened(tmp_path: Path) -> Callable[[], int]:
+    """How many files and sockets the test has open, beyond those of its beginning."""
+    before = open_files(tmp_path)
+    return lambda: len(open_files(tmp_path) - before)
 
 
 MIXED = b"".join((
@@ -134,12 +138,13 @@ def test_a_codec_of_today_ends_what_an_old_reader_gets(convert: Convert, source:
         convert(source(bytes(not_readable + readable)), 1, 30)
 
 
-def test_damage_is_said_in_the_same_words(process: ConversionProcess, source: SourceOf) -> None:
+def test_damage_is_said_in_the_same_words(
+    process: ConversionProcess, source: SourceOf, opened: Callable[[], int]
+) -> None:
     packed = build_batch(_records(10), codec=Codec.GZIP)
     packed[HEADER_SIZE + 20] ^= 0xFF
     sizeless = build_batch(_records(10))
     sizeless[8:12] = b"\xff" * 4
-    before = _open_files()
     for data, kind in ((packed, DecompressionError), (sizeless, CorruptRecordError)):
         for convert in (convert_here, process.convert):
             with pytest.raises(kind) as said:
@@ -154,7 +159,7 @@ def test_damage_is_said_in_the_same_words(process: ConversionProcess, source: So
             convert(short, 1, 10)
     assert process.pid is not None
     short.release()
-    assert _open_files() == before + 1  # the socket
+    assert opened() == 1  # the socket
 
 
 @pytest.fixture
@@ -164,34 +169,40 @@ def hands_over_files(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_descriptors_are_few(
-    process: ConversionProcess, source: SourceOf, hands_over_files: None, monkeypatch: pytest.MonkeyPatch
+    process: ConversionProcess,
+    source: SourceOf,
+    opened: Callable[[], int],
+    hands_over_files: None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("log.records.conversion_process.MAX_FILES", 2)
     records = source(MIXED)
     process.convert(records, 1, 0)  # starts it
-    before = _open_files()
+    before = opened()
     found = [process.convert(records, 1, 0) for _ in range(4)]
     made = [each.records for each in found if each is not None]
     assert [type(each) for each in made] == [LogFileRange, LogFileRange, bytes, bytes]
     assert len({_read(each) for each in made}) == 1
-    assert _open_files() == before + 2
+    assert opened() == before + 2
     first = made[0]
     assert isinstance(first, LogFileRange)
     first.release()
     again = process.convert(records, 1, 0)
     assert again is not None
     assert isinstance(again.records, LogFileRange)
-    assert _open_files() == before + 2
+    assert opened() == before + 2
 
 
-def test_what_is_small_takes_no_descriptor(process: ConversionProcess, source: SourceOf) -> None:
+def test_what_is_small_takes_no_descriptor(
+    process: ConversionProcess, source: SourceOf, opened: Callable[[], int]
+) -> None:
     records = source(MIXED)
     process.convert(records, 1, 0)
-    before = _open_files()
+    before = opened()
     found = process.convert(records, 1, 0)
     assert found is not None
     assert isinstance(found.records, bytes)
-    assert _open_files() == before
+    assert opened() == before
 
 
 def test_what_the_process_may_not_do_is_no_fault_of_records(
@@ -219,9 +230,8 @@ def test_the_process_tells_what_it_may_not_do(source: SourceOf, monkeypatch: pyt
 
 
 def test_an_interrupt_while_it_starts(
-    process: ConversionProcess, source: SourceOf, monkeypatch: pytest.MonkeyPatch
+    process: ConversionProcess, source: SourceOf, opened: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = _open_files()
     started: list[int] = []
 
     def start(*arguments: Any) -> subprocess.Popen[bytes]:
@@ -238,11 +248,12 @@ def test_an_interrupt_while_it_starts(
     with pytest.raises(ConversionProcessDiedError, match="no more conversions"):
         process.convert(source(MIXED), 1, 0)
     assert len(started) == 1
-    assert _open_files() == before
+    assert opened() == 0
 
 
-def test_nothing_is_left_behind(process: ConversionProcess, source: SourceOf, hands_over_files: None) -> None:
-    before = _open_files()
+def test_nothing_is_left_behind(
+    process: ConversionProcess, source: SourceOf, opened: Callable[[], int], hands_over_files: None
+) -> None:
     for _ in range(3):
         records = source(MIXED)
         found = process.convert(records, 1, 0)
@@ -255,7 +266,7 @@ def test_nothing_is_left_behind(process: ConversionProcess, source: SourceOf, ha
     assert process.close() == 0
     assert not _is_there(pid)
     assert process.pid is None
-    assert _open_files() == before
+    assert opened() == 0
     assert process.close() is None
 
 
@@ -285,16 +296,15 @@ def test_a_stuck_process_is_killed(
 
 
 def test_a_process_that_cannot_be_had(
-    process: ConversionProcess, source: SourceOf, monkeypatch: pytest.MonkeyPatch
+    process: ConversionProcess, source: SourceOf, opened: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = _open_files()
     monkeypatch.setattr("sys.executable", "/nowhere/python")
     with pytest.raises(ConversionProcessDiedError, match="cannot be started"):
         process.convert(source(MIXED), 1, 0)
     monkeypatch.setattr("sys.executable", "/bin/false")
     with pytest.raises(ConversionProcessDiedError, match="status 1"):
         process.convert(source(MIXED), 1, 0)
-    assert _open_files() == before
+    assert opened() == 0
 
 
 def test_it_ends_with_the_broker(process: ConversionProcess, source: SourceOf) -> None:
